@@ -1,0 +1,246 @@
+// Package config reads the files in which a team declares its tenants: where events come from, which actions exist,
+// which rules route them, and which external systems effects reach. It only reads and checks; every other package takes
+// the values it needs as ready structs.
+package config
+
+import "time"
+
+// Config is everything one configuration directory declares.
+type Config struct {
+	Tenants []*Tenant
+	// Version is the hex SHA-256 over the names and bytes of all files read, so that two replicas can tell whether they
+	// run the same configuration.
+	Version string
+}
+
+// Tenant is one isolated customer of a Holdpoint installation.
+type Tenant struct {
+	ID               string // lower-case slug, [a-z0-9-]{1,32}; it appears in NATS subjects
+	DisplayName      string
+	APIKeys          []APIKey
+	WorkflowVersions []string // declared active workflow versions, such as "crm-enrichment@3" (P3)
+	Sources          []*Source
+	Actions          []*Action
+	Rules            []*Rule
+	Connectors       []*Connector
+	PolicyVersion    string // hex SHA-256 over actions, schemas, workflow versions and rules (P2, P7)
+}
+
+// Scopes of an API key.
+const (
+	ScopePublish = "publish" // post events
+	ScopeWork    = "work"    // claim, renew, submit, fail
+	ScopeRead    = "read"    // read runs
+)
+
+// APIKey admits a program. Only the hash of the key is configured.
+type APIKey struct {
+	Name   string
+	SHA256 string // hex SHA-256 of the key
+	Scopes []string
+}
+
+// Modes of a source: how a proposal gets attached to an event (M1).
+const (
+	ModeInline = "inline" // (a) the event already carries its proposal
+	ModeWorker = "worker" // (b) a worker claims, works under a lease and submits the proposal
+)
+
+// Source is one origin of events.
+type Source struct {
+	ID       string // [a-z0-9-]{1,64}; it appears in NATS subjects and URLs
+	Mode     string
+	MaxBytes int64          // largest accepted body
+	Schema   []byte         // JSON Schema of the body; nil accepts any object
+	Rules    []*SourceRules // ascending by Version; the last is active, earlier ones stay readable (K15)
+	Proposal string         // JSON pointer to the inline proposal; "" is the whole body
+	// CorrelationID is a JSON pointer to the id that every later record carries (K12); "" or absent in the body: the
+	// idempotency key serves.
+	CorrelationID string
+	Lease         Lease
+}
+
+// ActiveRules are the rules under which new events are claimed.
+func (s *Source) ActiveRules() *SourceRules { return s.Rules[len(s.Rules)-1] }
+
+// SourceRules is one version of how a source's events are keyed and hashed (K1, K5, K15).
+type SourceRules struct {
+	Version int
+	Key     KeyRule
+	Hash    HashRule
+	// OverlapWith is the version whose key is looked up as well while redeliveries keyed under it can still arrive;
+	// 0 is none.
+	OverlapWith int
+}
+
+// KeyRule says where the idempotency key comes from; exactly one field is set (K1).
+type KeyRule struct {
+	Header     string   // a request header, or a NATS header of the same name
+	CloudEvent bool     // CloudEvents source and id
+	Pointers   []string // JSON pointers whose values are joined
+	CEL        string   // an expression over `body` and `headers` that yields a string
+}
+
+// HashRule selects the business fields that the payload hash covers (K5). Empty Include is the whole body.
+type HashRule struct {
+	Include []string // JSON pointers
+	Exclude []string // JSON pointers
+}
+
+// Lease bounds a worker's ownership of a run (K7).
+type Lease struct {
+	Duration    time.Duration // one lease
+	MaxLifetime time.Duration // all renewals of one owner together
+}
+
+// Risk levels of an action type.
+const (
+	RiskLow    = "low"
+	RiskMedium = "medium"
+	RiskHigh   = "high"
+)
+
+// Action is a registered action type (P1).
+type Action struct {
+	Type       string // such as "crm.contact.update"
+	Schema     []byte // JSON Schema of proposed_change; unknown fields must be refused (M2)
+	Connector  string
+	Operation  string // an operation of the connector
+	Owner      string // who answers for this action type
+	Risk       string
+	Reversible bool
+	// Category is the sensitivity category, or "" for none: customer_message, payment, discount, account_change,
+	// crm_change, deletion, publication, access_right.
+	Category string
+	// Profession is set where a qualified professional must decide (P5): medical, legal, regulated_finance, child_safety,
+	// structural.
+	Profession    string
+	Thresholds    map[string]string // exact decimals, read by rules as thresholds.NAME
+	Audience      []string          // roles that may decide
+	DecideWithin  time.Duration
+	ExecuteWithin time.Duration
+	Evidence      []EvidenceRule
+	Rejection     string // what the caller is told to do when this is rejected
+}
+
+// Unattended reports whether the type may act with no person asked at all, as far as its own declaration goes (P5).
+func (a *Action) Unattended() bool { return a.Profession == "" }
+
+// EvidenceRule is one piece of evidence that a proposal of this type must cite (P3).
+type EvidenceRule struct {
+	Source string
+	MaxAge time.Duration
+}
+
+// Routes, from the most lenient to the strictest.
+const (
+	RouteAuto        = "auto"
+	RouteHumanReview = "human_review"
+	RouteRepair      = "repair"
+	RouteReject      = "reject"
+)
+
+// Rule routes intents of one action type (P2, P3). Of all rules that match, the strictest route stands.
+type Rule struct {
+	ID     string
+	Action string // an action type, or "*"
+	When   string // CEL yielding bool
+	Route  string
+	Reason string
+	Pos    Position
+}
+
+// Position is where in the files something was declared.
+type Position struct {
+	File         string
+	Line, Column int
+}
+
+// Kinds of a connector's operation (D13).
+const (
+	OperationCreate   = "create"
+	OperationUpdate   = "update"
+	OperationDelete   = "delete"
+	OperationSend     = "send"
+	OperationReassign = "reassign"
+)
+
+// Connector declares one external system (D12, D13).
+type Connector struct {
+	ID           string
+	BaseURL      string
+	AllowedHosts []string // host or host:port that may be dialled; checked at connect time
+	BearerEnv    string   // environment variable that holds a bearer token
+	BearerFile   string   // file that holds a bearer token
+	Concurrency  int      // writes in flight
+	Timeout      time.Duration
+	MaxResponse  int64 // bytes read of a response
+	Backoff      Backoff
+	Operations   []*Operation
+}
+
+// Backoff is exponential with full jitter: attempt n waits a random time up to min(Cap, Base·2ⁿ⁻¹).
+type Backoff struct {
+	Base, Cap time.Duration
+	Attempts  int           // then the effect is held as exhausted
+	Total     time.Duration // likewise, counted from the first attempt
+}
+
+// Operation is one kind of call a connector makes, and what it can promise about it.
+//
+// Path, Body and Conditional.Value are templates over the approved intent. "${proposed_change.amount}" alone takes the
+// JSON value as it stands, exact decimals included; inside longer text it is inserted as text (path segments are
+// escaped). Known roots: proposed_change, target, current_version, operation_id, idempotency_key, tenant_id,
+// correlation_id.
+type Operation struct {
+	Name              string
+	Kind              string
+	Method            string
+	Path              string
+	Body              any // YAML tree of templates; nil sends no body
+	IdempotencyHeader string
+	KeyWindow         time.Duration // how long the provider remembers a key
+	KeyMargin         time.Duration // taken off KeyWindow before a same-key retry
+	Replays           bool          // the provider answers a repeated key with the first result
+	Conditional       *Conditional
+	Success           Success
+	Refused           []int // statuses that are final refusals; empty is 400, 404, 410, 422
+	BusyStatuses      []int // besides 429, statuses that mean "not processed, come back"
+	InProgressCode    string // value of ErrorCode that means "same key in flight"
+	KeyReusedCode     string // value of ErrorCode that means "key used with other parameters"
+	ErrorCode         string // JSON pointer to the error code in an error body
+	ReceiptVersion    string // JSON pointer to the record's new version in a success body
+	RequestIDHeader   string // the provider's id of the request, kept with the attempt
+	Lookup            *Lookup
+	Read              *Read
+}
+
+// Conditional sends the expected version with an update (D5).
+type Conditional struct {
+	Header string // such as If-Match
+	Value  string
+}
+
+// Success says which answers mean that the effect took place.
+type Success struct {
+	Statuses   []int  // empty is 200, 201, 204
+	Pending    []int  // accepted, finished later; empty is 202
+	ExternalID string // JSON pointer to the provider's id; a 2xx without it is not a success where it is set
+}
+
+// Lookup finds an effect by reading (R1).
+type Lookup struct {
+	Path       string        // template; GET
+	Items      string        // JSON pointer to an array of matches; "" where the body is the one match and 404 means none
+	ExternalID string        // JSON pointer inside a match
+	Match      string        // JSON pointer inside a match whose value must equal the operation id; "" trusts the query
+	Version    string        // JSON pointer inside a match to the record's version
+	IndexLag   time.Duration // how long a write may be invisible (R8)
+	Conclusive bool          // absence after the index lag is proof (R2)
+}
+
+// Read fetches the target's current version before a write (D4).
+type Read struct {
+	Path    string // template; GET
+	Version string // JSON pointer
+}
