@@ -204,8 +204,8 @@ type Operation struct {
 	Replays           bool          // the provider answers a repeated key with the first result
 	Conditional       *Conditional
 	Success           Success
-	Refused           []int // statuses that are final refusals; empty is 400, 404, 410, 422
-	BusyStatuses      []int // besides 429, statuses that mean "not processed, come back"
+	Refused           []int  // statuses that are final refusals; empty is 400, 404, 410, 422
+	BusyStatuses      []int  // besides 429, statuses that mean "not processed, come back"
 	InProgressCode    string // value of ErrorCode that means "same key in flight"
 	KeyReusedCode     string // value of ErrorCode that means "key used with other parameters"
 	ErrorCode         string // JSON pointer to the error code in an error body

@@ -1,0 +1,87 @@
+package contracts
+
+import "net/http"
+
+// ProblemContentType is the media type of a Problem (RFC 9457).
+const ProblemContentType = "application/problem+json"
+
+// Codes of problems: a closed list. On the bus, the same code is the reason of a RunRefused.
+const (
+	CodeUnsupportedMediaType = "unsupported_media_type"
+	CodeTooLarge             = "too_large"
+	CodeMalformed            = "malformed"        // not JSON, or JSON that cannot be represented faithfully (K5)
+	CodeSchemaInvalid        = "schema_invalid"   // the body, or a proposal, does not fit its schema
+	CodeUnknownSource        = "unknown_source"   //
+	CodeNotFound             = "not_found"        // no such run
+	CodeKeyMissing           = "key_missing"      // no idempotency key where the source says it is (K1)
+	CodeKeyInvalid           = "key_invalid"      // over 255 bytes, or with control characters
+	CodeKeyAmbiguous         = "key_ambiguous"    // two keys
+	CodePayloadMismatch      = "payload_mismatch" // K4
+	CodeOwnershipLost        = "ownership_lost"   // K8
+	CodeUnauthenticated      = "unauthenticated"  //
+	CodeForbidden            = "forbidden"        //
+	CodeUnavailable          = "unavailable"      // nothing was stored; try again
+	CodeInternal             = "internal"         // whether anything was stored is not known; try again with the same key
+)
+
+type problemKind struct {
+	status int
+	title  string
+}
+
+var problemKinds = map[string]problemKind{
+	CodeUnsupportedMediaType: {http.StatusUnsupportedMediaType, "The content type is not accepted"},
+	CodeTooLarge:             {http.StatusRequestEntityTooLarge, "The body is over the size limit"},
+	CodeMalformed:            {http.StatusBadRequest, "The body cannot be read faithfully"},
+	CodeSchemaInvalid:        {http.StatusUnprocessableEntity, "The body does not fit its schema"},
+	CodeUnknownSource:        {http.StatusNotFound, "There is no such source"},
+	CodeNotFound:             {http.StatusNotFound, "There is no such run"},
+	CodeKeyMissing:           {http.StatusBadRequest, "The idempotency key is missing"},
+	CodeKeyInvalid:           {http.StatusBadRequest, "The idempotency key is not valid"},
+	CodeKeyAmbiguous:         {http.StatusBadRequest, "There is more than one idempotency key"},
+	CodePayloadMismatch:      {http.StatusUnprocessableEntity, "The key was used with another payload"},
+	CodeOwnershipLost:        {http.StatusConflict, "The lease is no longer yours"},
+	CodeUnauthenticated:      {http.StatusUnauthorized, "The caller is not known"},
+	CodeForbidden:            {http.StatusForbidden, "The caller may not do this"},
+	CodeUnavailable:          {http.StatusServiceUnavailable, "Nothing was stored; try again"},
+	CodeInternal:             {http.StatusInternalServerError, "Something failed; try again with the same key"},
+}
+
+// Problem is an RFC 9457 problem details object (schemas/problem.v1.json). Members after Detail are extensions.
+type Problem struct {
+	Type   string       `json:"type"` // "urn:holdpoint:problem:" and the code
+	Title  string       `json:"title"`
+	Status int          `json:"status"` // the HTTP status
+	Detail string       `json:"detail,omitempty"`
+	Code   string       `json:"code"`
+	Result string       `json:"result,omitempty"` // payload_mismatch or ownership_lost, as in an Answer (K14)
+	RunID  string       `json:"run_id,omitempty"` // the run that the problem is about
+	Errors []FieldError `json:"errors,omitempty"`
+}
+
+// FieldError is one thing that is wrong in a body.
+type FieldError struct {
+	Pointer string `json:"pointer"` // JSON pointer (RFC 6901) into the body; "" is the whole of it
+	Detail  string `json:"detail"`
+}
+
+// NewProblem fills status, title and type from the code. A code outside the list becomes CodeInternal.
+func NewProblem(code, detail string) *Problem {
+	kind, ok := problemKinds[code]
+	if !ok {
+		code, kind = CodeInternal, problemKinds[CodeInternal]
+	}
+	p := &Problem{Type: "urn:holdpoint:problem:" + code, Title: kind.title, Status: kind.status, Detail: detail, Code: code}
+	if code == CodePayloadMismatch || code == CodeOwnershipLost {
+		p.Result = code
+	}
+	return p
+}
+
+// Error makes a problem an error, so that an edge can return it as such.
+func (p *Problem) Error() string {
+	if p.Detail == "" {
+		return p.Title
+	}
+	return p.Title + ": " + p.Detail
+}

@@ -1,0 +1,48 @@
+package contracts
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Proposal is what a model or workflow wants done (schemas/proposal.v1.json).
+type Proposal struct {
+	ActionType string `json:"action_type"`
+	Target     Target `json:"target"`
+	// ProposedChange is an object of the shape that the action type's own schema says (M2).
+	ProposedChange  json.RawMessage `json:"proposed_change"`
+	CurrentVersion  string          `json:"current_version,omitempty"` // of the target, as the proposer read it
+	Evidence        []Evidence      `json:"evidence,omitempty"`
+	Assumptions     []string        `json:"assumptions,omitempty"`
+	Uncertainty     string          `json:"uncertainty,omitempty"` // low, medium or high; it can only make the route stricter (M6)
+	Model           *Model          `json:"model,omitempty"`
+	WorkflowVersion string          `json:"workflow_version"` // such as "crm-enrichment@3"
+}
+
+// Levels of Proposal.Uncertainty.
+const (
+	UncertaintyLow    = "low"
+	UncertaintyMedium = "medium"
+	UncertaintyHigh   = "high"
+)
+
+// Target is the record that would change.
+type Target struct {
+	System   string `json:"system"`
+	RecordID string `json:"record_id"`
+}
+
+// Evidence is one thing that the proposer read, at the version it read.
+type Evidence struct {
+	Source     string    `json:"source"`
+	Version    string    `json:"version"` // the record's version, or a hash of the fields used
+	ObservedAt time.Time `json:"observed_at"`
+	URL        string    `json:"url,omitempty"`
+}
+
+// Model says which model drafted the proposal (M5).
+type Model struct {
+	ProviderClass string `json:"provider_class"`
+	Name          string `json:"name"`
+	Revision      string `json:"revision,omitempty"`
+}

@@ -1,0 +1,96 @@
+package main
+
+import (
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+)
+
+// board remembers what is known of every key of this run of the driver.
+type board struct {
+	prefix  string // of every idempotency key
+	start   time.Time
+	entries []entry
+
+	accepted  atomic.Int64 // keys with an accepted answer
+	completed atomic.Int64 // keys whose run completed
+	ended     atomic.Int64 // keys whose run ended otherwise
+	last      atomic.Int64 // when the last run ended, in nanoseconds after start
+}
+
+// entry is one key. The two strings are each written once, by whoever sets the flag before them.
+type entry struct {
+	first       atomic.Int64 // when its first copy was due, in nanoseconds after start, plus one; 0 is never
+	accepted    atomic.Bool
+	over        atomic.Bool
+	runID       string
+	operationID string
+}
+
+func newBoard(run string, keys int, start time.Time) *board {
+	return &board{prefix: "load-" + run + "-", start: start, entries: make([]entry, keys)}
+}
+
+// index finds a key of this run by its text.
+func (b *board) index(idempotencyKey string) (int, bool) {
+	digits, ours := strings.CutPrefix(idempotencyKey, b.prefix)
+	if !ours {
+		return 0, false
+	}
+	key, err := strconv.Atoi(digits)
+	return key, err == nil && key >= 0 && key < len(b.entries)
+}
+
+// sent notes that a copy of the key was due.
+func (b *board) sent(key int, due time.Time) {
+	at := max(0, due.Sub(b.start).Nanoseconds()) + 1
+	first := &b.entries[key].first
+	for held := first.Load(); held == 0 || at < held; held = first.Load() {
+		if first.CompareAndSwap(held, at) {
+			return
+		}
+	}
+}
+
+// accept notes the run that a key was accepted as. Only the first such answer counts; the tally shows further ones.
+func (b *board) accept(key int, runID string) {
+	e := &b.entries[key]
+	if e.accepted.CompareAndSwap(false, true) {
+		e.runID = runID
+		b.accepted.Add(1)
+	}
+}
+
+// finish notes the end of a run and returns how long it took since its first copy was due. It returns false for a run
+// that is not ours or has ended already: events are delivered at least once.
+func (b *board) finish(idempotencyKey, operationID string, completed bool, now time.Time) (time.Duration, bool) {
+	key, ours := b.index(idempotencyKey)
+	if !ours || !b.entries[key].over.CompareAndSwap(false, true) {
+		return 0, false
+	}
+	e := &b.entries[key]
+	e.operationID = operationID
+	since := now.Sub(b.start)
+	b.last.Store(since.Nanoseconds())
+	if completed {
+		b.completed.Add(1)
+	} else {
+		b.ended.Add(1)
+	}
+	return since - time.Duration(e.first.Load()-1), true
+}
+
+// fired counts the keys of which at least one copy was due.
+func (b *board) fired() int {
+	n := 0
+	for i := range b.entries {
+		if b.entries[i].first.Load() != 0 {
+			n++
+		}
+	}
+	return n
+}
+
+// open is how many accepted runs have not ended.
+func (b *board) open() int64 { return b.accepted.Load() - b.completed.Load() - b.ended.Load() }

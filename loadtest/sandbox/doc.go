@@ -1,0 +1,28 @@
+// Package sandbox plays the external systems that effects reach: a payments API and a CRM API over HTTP. It keeps its
+// own durable ledger of the writes it accepted, so that a test can ask the outside world, and not the system under test,
+// how often something happened. It runs as its own process, which crash tests never kill.
+//
+// # A write's life
+//
+//  1. The body is read and checked; what cannot be understood is a 400 or 422, before any fault.
+//  2. The fault plan is made: every rule that matches this request (see Rule). Faults before acceptance answer, hang or
+//     cut the connection here, and nothing was written.
+//  3. The idempotency key is claimed: a repeat is answered from the first result, with Idempotent-Replayed: true.
+//  4. The write is checked against the object (a CRM version, for example), numbered and appended to the ledger.
+//  5. When the ledger has reached the disk, the faults after acceptance signal, answer, hang or cut the connection.
+//  6. Otherwise the answer leaves.
+//
+// # APIs
+//
+// Payments: POST /payments/refunds, GET /payments/refunds/{id}, GET /payments/refunds?reference=R.
+//
+// CRM: POST /crm/contacts, PATCH /crm/contacts/{id} with If-Match, GET /crm/contacts/{id},
+// GET /crm/contacts?external_id=X, GET /crm/updates?reference=R. A contact that nobody created exists at version "1"
+// from its first touch, so that a load test can use any id.
+//
+// The reference of a write is the member "reference" of its body, else the header X-Operation-Id. Every answer carries
+// X-Request-Id. Errors are {"error":{"code","message"}}.
+//
+// Control, for tests only: /_sandbox/faults, /_sandbox/personality/{system}, /_sandbox/writes, /_sandbox/summary and
+// /healthz. Client speaks it.
+package sandbox

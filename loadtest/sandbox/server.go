@@ -1,0 +1,171 @@
+package sandbox
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// shutdownGrace is how long a stopping sandbox lets answers finish.
+const shutdownGrace = 5 * time.Second
+
+// Server is one sandbox.
+type Server struct {
+	cfg     Config
+	gate    *gate
+	ledger  *ledger
+	rules   *rules
+	http    *http.Server
+	signals *http.Client
+	closing chan struct{} // closed when Run begins to stop: whoever hangs or delays lets go
+
+	boot     string // makes request ids unique across restarts
+	requests atomic.Uint64
+
+	mu            sync.Mutex
+	personalities map[string]Personality
+}
+
+// New opens the ledger and the listener, so that Addr is known. Run must follow; it closes both.
+func New(cfg Config) (*Server, error) {
+	cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("sandbox configuration: %w", err)
+	}
+	opened, err := openLedger(cfg.DataDir, cfg.CommitDelay)
+	if err != nil {
+		return nil, fmt.Errorf("open the sandbox's ledger: %w", err)
+	}
+	listener, err := openGate(cfg.Addr)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("sandbox cannot listen: %w", err), opened.journal.close())
+	}
+	s := &Server{
+		cfg: cfg, gate: listener, ledger: opened,
+		rules:         &rules{news: opened.news},
+		signals:       &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
+		closing:       make(chan struct{}),
+		boot:          randomHex(4),
+		personalities: map[string]Personality{Payments: cfg.Payments, CRM: cfg.CRM},
+	}
+	s.http = &http.Server{Handler: s.identified(s.routes()), ReadHeaderTimeout: 10 * time.Second}
+	return s, nil
+}
+
+// Run makes a sandbox and serves it until the context ends: New and Server.Run in one.
+func Run(ctx context.Context, cfg Config) error {
+	s, err := New(cfg)
+	if err != nil {
+		return err
+	}
+	return s.Run(ctx)
+}
+
+// Addr is the host:port that the sandbox listens on.
+func (s *Server) Addr() string { return s.gate.addr }
+
+// URL is the base of all addresses, such as http://127.0.0.1:4010.
+func (s *Server) URL() string { return "http://" + s.Addr() }
+
+// Run serves until the context ends and returns nil then. It returns an error where the listener or the ledger failed.
+func (s *Server) Run(ctx context.Context) error {
+	served := make(chan error, 1)
+	go func() { served <- s.http.Serve(s.gate) }()
+	err := s.announce()
+	if err == nil {
+		select {
+		case <-ctx.Done():
+		case err = <-served:
+			err = fmt.Errorf("serve the sandbox: %w", err)
+		}
+	}
+	return errors.Join(err, s.stop())
+}
+
+// stop lets the hanging go, the others finish, and closes the ledger last.
+func (s *Server) stop() error {
+	close(s.closing)
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
+	defer cancel()
+	err := s.http.Shutdown(ctx)
+	if err != nil {
+		err = errors.Join(fmt.Errorf("stop the sandbox: %w", err), s.http.Close())
+	}
+	return errors.Join(err, s.ledger.journal.close())
+}
+
+// announce writes the ready file in one step, so that nobody reads half of it.
+func (s *Server) announce() error {
+	s.cfg.Logger.Info("sandbox is ready", "url", s.URL(), "data", s.cfg.DataDir)
+	if s.cfg.ReadyFile == "" {
+		return nil
+	}
+	content, err := json.Marshal(map[string]any{"url": s.URL(), "addr": s.Addr(), "pid": os.Getpid()})
+	if err != nil {
+		return err
+	}
+	temporary := filepath.Join(filepath.Dir(s.cfg.ReadyFile), "."+filepath.Base(s.cfg.ReadyFile)+".tmp")
+	if err := os.WriteFile(temporary, content, 0o600); err != nil {
+		return fmt.Errorf("write the ready file: %w", err)
+	}
+	if err := os.Rename(temporary, s.cfg.ReadyFile); err != nil {
+		return fmt.Errorf("write the ready file: %w", err)
+	}
+	return nil
+}
+
+// identified gives every answer its X-Request-Id.
+func (s *Server) identified(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		id := "req_" + s.boot + "_" + strconv.FormatUint(s.requests.Add(1), 10)
+		w.Header()["X-Request-Id"] = []string{id}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (s *Server) personalityOf(system string) Personality {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.personalities[system]
+}
+
+func (s *Server) routes() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("POST /payments/refunds", s.serve(Payments, Create, createRefund))
+	mux.Handle("GET /payments/refunds", s.serve(Payments, Lookup, findRefunds))
+	mux.Handle("GET /payments/refunds/{id}", s.serve(Payments, Read, readRefund))
+	mux.Handle("POST /crm/contacts", s.serve(CRM, Create, createContact))
+	mux.Handle("GET /crm/contacts", s.serve(CRM, Lookup, findContacts))
+	mux.Handle("PATCH /crm/contacts/{id}", s.serve(CRM, Update, updateContact))
+	mux.Handle("GET /crm/contacts/{id}", s.serve(CRM, Read, readContact))
+	mux.Handle("GET /crm/updates", s.serve(CRM, Lookup, findUpdates))
+
+	mux.HandleFunc("GET /healthz", s.health)
+	mux.HandleFunc("POST /_sandbox/faults", s.addFaults)
+	mux.HandleFunc("GET /_sandbox/faults", s.listFaults)
+	mux.HandleFunc("DELETE /_sandbox/faults", s.clearFaults)
+	mux.HandleFunc("PUT /_sandbox/personality/{system}", s.setPersonality)
+	mux.HandleFunc("GET /_sandbox/writes", s.listWrites)
+	mux.HandleFunc("GET /_sandbox/summary", s.getSummary)
+	mux.HandleFunc("POST /_sandbox/summary", s.checkReferences)
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {
+		respond(w, http.StatusNotFound, notFound("endpoint").view())
+	})
+	return mux
+}
+
+func randomHex(n int) string {
+	b := make([]byte, n)
+	rand.Read(b) // never fails: it ends the process instead
+	return hex.EncodeToString(b)
+}

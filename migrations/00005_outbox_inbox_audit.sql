@@ -1,0 +1,95 @@
+-- The outbox is two tables: an insert-only log of what is published, partitioned by day so that it is dropped and not
+-- deleted, and a narrow table of what the broker has not acknowledged, whose churn is small rows. Event ids are UUIDv7 and
+-- minted by us, so the id itself is the partition key and stays unique over all partitions; so for the inbox, which outlives
+-- the log.
+
+-- +goose Up
+create table event_log (
+  event_id   uuid        not null,
+  tenant_id  text        not null,
+  run_id     uuid        not null,
+  stream     text        not null,
+  subject    text        not null,
+  payload    bytea       not null,
+  created_at timestamptz not null default clock_timestamp(),
+  constraint event_log_pkey primary key (event_id)
+) partition by range (event_id);
+create table event_log_rest partition of event_log default;
+
+create table pending (
+  seq        bigint      generated always as identity,
+  event_id   uuid        not null,
+  generation integer     not null default 1, -- part of the broker's message id: a deliberate repeat has a new one
+  attempts   integer     not null default 0,
+  not_before timestamptz not null default '-infinity',
+  constraint pending_pkey primary key (seq)
+) with (autovacuum_vacuum_scale_factor = 0.01, autovacuum_vacuum_threshold = 1000, autovacuum_vacuum_cost_delay = 0);
+
+create table inbox (
+  consumer   smallint    not null,
+  event_id   uuid        not null,
+  parked     boolean     not null default false,
+  handled_at timestamptz not null default clock_timestamp(),
+  constraint inbox_pkey primary key (event_id, consumer)
+) partition by range (event_id);
+create table inbox_rest partition of inbox default;
+
+create table audit_events (
+  audit_id   bigint      generated always as identity,
+  tenant_id  text        not null,
+  run_id     uuid        not null,
+  at         timestamptz not null default clock_timestamp(),
+  actor      text        not null,
+  move       text        not null,
+  from_state text,
+  to_state   text,
+  detail     jsonb,
+  constraint audit_events_pkey primary key (tenant_id, run_id, audit_id)
+);
+
+-- Makes the daily partitions from yesterday to a week ahead, and drops the expired. A UUIDv7 begins with 48 bits of
+-- milliseconds since 1970, so a day's bounds are two ids. Runs as the owner, because services may not change tables.
+-- +goose StatementBegin
+create function maintain_partitions(log_days integer, inbox_days integer) returns integer
+language plpgsql security definer set search_path = pg_catalog, public as $$
+declare
+  parent text;
+  day    date;
+  low    uuid;
+  high   uuid;
+  name   text;
+  made   integer := 0;
+  old    record;
+begin
+  if inbox_days <= log_days then
+    raise exception 'the inbox must outlive the event log: % is not more than % days', inbox_days, log_days;
+  end if;
+  perform pg_advisory_xact_lock(hashtext('holdpoint.maintain_partitions'));
+  foreach parent in array array['event_log', 'inbox'] loop
+    for day in select current_date + n from generate_series(-1, 7) n loop
+      name := parent || '_' || to_char(day, 'YYYYMMDD');
+      if to_regclass('public.' || name) is null then
+        low  := rpad(lpad(to_hex(extract(epoch from day)::bigint * 1000), 12, '0'), 32, '0')::uuid;
+        high := rpad(lpad(to_hex(extract(epoch from day + 1)::bigint * 1000), 12, '0'), 32, '0')::uuid;
+        execute format('create table public.%I partition of public.%I for values from (%L) to (%L)', name, parent, low, high);
+        made := made + 1;
+      end if;
+    end loop;
+    for old in
+      select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
+      where i.inhparent = to_regclass('public.' || parent) and c.relname ~ '_[0-9]{8}$'
+        and to_date(right(c.relname, 8), 'YYYYMMDD')
+          < current_date - case parent when 'event_log' then log_days else inbox_days end
+    loop
+      execute format('drop table public.%I', old.relname);
+    end loop;
+  end loop;
+  return made;
+end $$;
+-- +goose StatementEnd
+revoke execute on function maintain_partitions from public;
+select maintain_partitions(7, 14);
+
+-- +goose Down
+drop function maintain_partitions;
+drop table audit_events, inbox, pending, event_log;

@@ -1,0 +1,72 @@
+package config
+
+// Closed lists of an action's declaration.
+var (
+	risks      = []string{RiskLow, RiskMedium, RiskHigh}
+	categories = []string{"", "customer_message", CategoryPayment, "discount", "account_change", "crm_change", "deletion",
+		"publication", "access_right"}
+	professions = []string{"", "medical", "legal", "regulated_finance", "child_safety", "structural"}
+)
+
+// CategoryPayment is the sensitivity category of payments and refunds, which P6 names.
+const CategoryPayment = "payment"
+
+func (d *declared) readActions(o *object) {
+	seen := map[string]Position{}
+	for _, part := range o.objects("actions") {
+		a := &Action{
+			Type:          part.id("type", dotted),
+			Connector:     part.text("connector"),
+			Operation:     part.text("operation"),
+			Owner:         part.text("owner"),
+			Risk:          part.oneOf("risk", risks...),
+			Reversible:    part.flag("reversible"),
+			Category:      part.oneOf("category", categories...),
+			Profession:    part.oneOf("profession", professions...),
+			Thresholds:    part.decimals("thresholds"),
+			Audience:      part.texts("audience", nil),
+			DecideWithin:  part.duration("decide_within", 0),
+			ExecuteWithin: part.duration("execute_within", 0),
+			Rejection:     part.text("rejection"),
+		}
+		a.Schema = d.schema(part, true)
+		a.Evidence = readEvidence(part)
+		if len(a.Audience) == 0 { // P9: a review that nobody may decide can only expire
+			part.fail("audience", "must list at least one role that may decide")
+		}
+		unique(seen, part, "type", a.Type)
+		part.close()
+		d.places[a] = part
+		d.Actions = append(d.Actions, a)
+	}
+}
+
+func readEvidence(o *object) []EvidenceRule {
+	var rules []EvidenceRule
+	seen := map[string]Position{}
+	for _, part := range o.objects("evidence") {
+		r := EvidenceRule{Source: part.text("source"), MaxAge: part.duration("max_age", 0)}
+		unique(seen, part, "source", r.Source)
+		part.close()
+		rules = append(rules, r)
+	}
+	return rules
+}
+
+func (d *declared) readRules(o *object) {
+	seen := map[string]Position{}
+	for _, part := range o.objects("rules") {
+		r := &Rule{
+			ID:     part.id("id", slug),
+			Action: part.text("action"),
+			When:   part.text("when"),
+			Route:  part.oneOf("route", RouteAuto, RouteHumanReview, RouteRepair, RouteReject),
+			Reason: part.text("reason"),
+		}
+		r.Pos = part.at("when")
+		unique(seen, part, "id", r.ID)
+		part.close()
+		d.places[r] = part
+		d.Rules = append(d.Rules, r)
+	}
+}

@@ -1,0 +1,99 @@
+package config
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Defaults of a connector. With them an effect is tried, if the provider is down throughout:
+//
+//	attempt      1    2    3    4    5    6     7     8
+//	waits up to  -    1s   2s   4s   8s   16s   32s   1m
+//	total up to  0    1s   3s   7s   15s  31s   63s   123s
+//
+// which rides out a restart or a deployment of the provider; a longer outage holds the effect for an operator.
+const (
+	defaultConcurrency = 16
+	defaultTimeout     = 10 * time.Second
+	defaultMaxResponse = 1 << 20
+	defaultBase        = time.Second
+	defaultCap         = time.Minute
+	defaultAttempts    = 8
+	defaultTotal       = 15 * time.Minute
+)
+
+func (d *declared) readConnectors(o *object) {
+	seen := map[string]Position{}
+	for _, part := range o.objects("connectors") {
+		c := &Connector{
+			ID:          part.id("id", slug),
+			BaseURL:     strings.TrimSuffix(d.loader.expand(part, "base_url", part.text("base_url")), "/"),
+			BearerEnv:   d.loader.expand(part, "bearer_env", part.optText("bearer_env")),
+			BearerFile:  d.loader.expand(part, "bearer_file", part.optText("bearer_file")),
+			Concurrency: part.number("concurrency", defaultConcurrency, 1, 10_000),
+			Timeout:     part.duration("timeout", defaultTimeout),
+			MaxResponse: int64(part.number("max_response", defaultMaxResponse, 1, 64<<20)),
+			Backoff:     readBackoff(part),
+		}
+		for _, host := range part.texts("allowed_hosts", nil) {
+			c.AllowedHosts = append(c.AllowedHosts, d.loader.expand(part, "allowed_hosts", host))
+		}
+		part.check("bearer_env", c.BearerEnv, variable)
+		if c.BearerEnv != "" && c.BearerFile != "" {
+			part.fail("bearer_file", "and bearer_env are both set; a connector has one credential")
+		}
+		checkHosts(part, c)
+		c.Operations = readOperations(part)
+		unique(seen, part, "id", c.ID)
+		part.close()
+		d.places[c] = part
+		d.Connectors = append(d.Connectors, c)
+	}
+}
+
+// checkHosts holds the base URL to the hosts that may be dialled (D12). Where none are listed it is the base URL's own.
+func checkHosts(o *object, c *Connector) {
+	if c.BaseURL == "" {
+		return
+	}
+	base, err := url.Parse(c.BaseURL)
+	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
+		o.fail("base_url", "is %s, which must be an absolute http or https URL", quote(c.BaseURL))
+		return
+	}
+	if base.User != nil || base.RawQuery != "" || base.Fragment != "" {
+		o.fail("base_url", "must have no user, query or fragment; credentials go in bearer_env or bearer_file")
+		return
+	}
+	if len(c.AllowedHosts) == 0 {
+		c.AllowedHosts = []string{base.Host}
+	}
+	for _, host := range c.AllowedHosts {
+		if u, err := url.Parse("//" + host); err != nil || u.Host != host || u.Hostname() == "" {
+			o.fail("allowed_hosts", "has %s, which must be host or host:port", quote(host))
+		}
+	}
+	if !slices.Contains(c.AllowedHosts, base.Host) && !slices.Contains(c.AllowedHosts, base.Hostname()) {
+		o.fail("allowed_hosts", "lacks %s, the host of base_url", quote(base.Host))
+	}
+}
+
+func readBackoff(o *object) Backoff {
+	part := o.object("backoff")
+	if part == nil {
+		return Backoff{defaultBase, defaultCap, defaultAttempts, defaultTotal}
+	}
+	b := Backoff{
+		Base:     part.duration("base", defaultBase),
+		Cap:      part.duration("cap", defaultCap),
+		Attempts: part.number("attempts", defaultAttempts, 1, 1000),
+		Total:    part.duration("total", defaultTotal),
+	}
+	if b.Base > b.Cap {
+		part.fail("base", "is %s, which must not be longer than cap, %s", b.Base, b.Cap)
+	}
+	part.close()
+	return b
+}

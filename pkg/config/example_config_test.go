@@ -1,0 +1,56 @@
+package config_test
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdpoint/holdpoint/pkg/config"
+)
+
+const exampleDir = "../../deploy/config/example"
+
+func TestTheExampleConfigurationLoads(t *testing.T) {
+	t.Setenv("HOLDPOINT_SANDBOX_URL", "http://127.0.0.1:18080/")
+	loaded, err := config.LoadDir(exampleDir)
+	require.NoError(t, err)
+	require.Len(t, loaded.Tenants, 1)
+	demo := loaded.Tenants[0]
+
+	require.Equal(t, "demo", demo.ID)
+	require.Equal(t, []string{"crm-enrichment@3", "support-refunds@2"}, demo.WorkflowVersions)
+	key := sha256.Sum256([]byte("hp_demo_key_for_local_use_only"))
+	require.Equal(t, []config.APIKey{{Name: "demo", SHA256: hex.EncodeToString(key[:]),
+		Scopes: []string{"publish", "work", "read"}}}, demo.APIKeys)
+
+	require.Len(t, demo.Sources, 3)
+	require.Equal(t, config.KeyRule{Header: "Idempotency-Key"}, demo.Sources[0].ActiveRules().Key)
+	require.Equal(t, "/proposal", demo.Sources[0].Proposal)
+	require.Equal(t, config.HashRule{Exclude: []string{"/delivered_at"}}, demo.Sources[1].ActiveRules().Hash)
+	require.Equal(t, config.Lease{Duration: 30 * time.Second, MaxLifetime: 10 * time.Minute}, demo.Sources[2].Lease)
+
+	refund := demo.Action("payment.refund")
+	require.False(t, refund.Reversible)
+	require.Equal(t, map[string]string{"needs_lead": "100.00", "refused": "5000.00"}, refund.Thresholds)
+	require.Equal(t, []string{"support-lead"}, refund.Audience)
+	require.Equal(t, 4*time.Hour, refund.DecideWithin)
+	require.Equal(t, time.Hour, refund.ExecuteWithin)
+
+	crm := demo.Connectors[0]
+	require.Equal(t, "http://127.0.0.1:18080", crm.BaseURL)
+	require.Equal(t, []string{"127.0.0.1:18080"}, crm.AllowedHosts)
+	update := crm.Operations[0]
+	require.Equal(t, map[string]any{"reference": "${operation_id}", "fields": "${proposed_change.fields}"}, update.Body)
+	require.Equal(t, `"${current_version}"`, update.Conditional.Value)
+	require.Equal(t, 2*time.Second, update.Lookup.IndexLag)
+	require.True(t, update.Lookup.Conclusive)
+	require.False(t, update.IdempotentCreate())
+	require.True(t, demo.Connectors[1].Operations[0].IdempotentCreate())
+
+	require.Len(t, demo.PolicyVersion, 64)
+	require.Len(t, loaded.Version, 64)
+	require.Equal(t, "tenants/demo/policy.yaml", demo.Rules[0].Pos.File)
+}

@@ -1,0 +1,124 @@
+package config
+
+import (
+	"net/http"
+)
+
+var (
+	kinds   = []string{OperationCreate, OperationUpdate, OperationDelete, OperationSend, OperationReassign}
+	methods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
+)
+
+func readOperations(o *object) []*Operation {
+	var list []*Operation
+	seen := map[string]Position{}
+	for _, part := range o.objects("operations") {
+		op := &Operation{
+			Name:              part.id("name", word),
+			Kind:              part.oneOf("kind", kinds...),
+			Method:            part.oneOf("method", methods...),
+			Path:              part.path("path"),
+			Body:              part.tree("body"),
+			IdempotencyHeader: part.optID("idempotency_header", header),
+			KeyWindow:         part.optDuration("key_window"),
+			KeyMargin:         part.optDuration("key_margin"),
+			Replays:           part.optFlag("replays"),
+			Conditional:       readConditional(part),
+			Success:           readSuccess(part),
+			Refused:           part.statuses("refused", 400, 499),
+			BusyStatuses:      part.statuses("busy_statuses", 400, 599),
+			InProgressCode:    part.optText("in_progress_code"),
+			KeyReusedCode:     part.optText("key_reused_code"),
+			ErrorCode:         part.pointer("error_code"),
+			ReceiptVersion:    part.pointer("receipt_version"),
+			RequestIDHeader:   part.optID("request_id_header", header),
+			Lookup:            readLookup(part),
+			Read:              readRead(part),
+		}
+		checkKeyProfile(part, op)
+		unique(seen, part, "name", op.Name)
+		part.close()
+		list = append(list, op)
+	}
+	if len(list) == 0 && o.take("operations") == nil {
+		o.fail("operations", "is missing; it must list at least one operation")
+	}
+	return list
+}
+
+// checkKeyProfile holds what is said about keys together: a same-key retry relies on all of it (D13).
+func checkKeyProfile(o *object, op *Operation) {
+	if op.Replays && (op.IdempotencyHeader == "" || op.KeyWindow == 0) {
+		o.fail("replays", "needs idempotency_header and key_window: how the key is sent, and how long the provider remembers it")
+	}
+	if op.KeyMargin > 0 && op.KeyMargin >= op.KeyWindow {
+		o.fail("key_margin", "is %s, which must be shorter than key_window, %s", op.KeyMargin, op.KeyWindow)
+	}
+	if (op.InProgressCode != "" || op.KeyReusedCode != "") && op.ErrorCode == "" {
+		o.fail("error_code", "is missing; in_progress_code and key_reused_code are looked for there")
+	}
+}
+
+func readConditional(o *object) *Conditional {
+	part := o.object("conditional")
+	if part == nil {
+		return nil
+	}
+	c := &Conditional{Header: part.id("header", header), Value: part.text("value")}
+	part.checkTemplate(part.at("value"), "value", c.Value)
+	part.close()
+	return c
+}
+
+func readSuccess(o *object) Success {
+	part := o.object("success")
+	if part == nil {
+		return Success{}
+	}
+	s := Success{
+		Statuses:   part.statuses("statuses", 200, 299),
+		Pending:    part.statuses("pending", 200, 299),
+		ExternalID: part.pointer("external_id"),
+	}
+	part.close()
+	return s
+}
+
+func readLookup(o *object) *Lookup {
+	part := o.object("lookup")
+	if part == nil {
+		return nil
+	}
+	l := &Lookup{
+		Path:       part.path("path"),
+		Items:      part.pointer("items"),
+		ExternalID: part.pointer("external_id"),
+		Match:      part.pointer("match"),
+		Version:    part.pointer("version"),
+		IndexLag:   part.optDuration("index_lag"),
+		Conclusive: part.optFlag("conclusive"),
+	}
+	if part.take("external_id") == nil {
+		part.fail("external_id", "is missing; it is the JSON pointer to the provider's id in a match")
+	}
+	part.close()
+	return l
+}
+
+func readRead(o *object) *Read {
+	part := o.object("read")
+	if part == nil {
+		return nil
+	}
+	r := &Read{Path: part.path("path"), Version: part.pointer("version")}
+	if part.take("version") == nil {
+		part.fail("version", "is missing; it is the JSON pointer to the record's version")
+	}
+	part.close()
+	return r
+}
+
+// IdempotentCreate reports whether a call may safely be repeated under the same key for a time.
+func (op *Operation) IdempotentCreate() bool {
+	return op.IdempotencyHeader != "" && op.Replays && op.KeyWindow > 0
+}

@@ -1,0 +1,26 @@
+package config
+
+func (d *declared) readTenant(o *object) {
+	d.DisplayName = o.text("display_name")
+	d.WorkflowVersions = o.texts("workflow_versions", func(at Position, text string) {
+		if !workflow.pattern.MatchString(text) {
+			o.problems.add(at, "workflow_versions: %s must be %s", quote(text), workflow.words)
+		}
+	})
+	names, hashes := map[string]Position{}, map[string]Position{}
+	for _, key := range o.objects("api_keys") {
+		k := APIKey{Name: key.id("name", slug), SHA256: key.id("sha256", digest)}
+		k.Scopes = key.texts("scopes", func(at Position, text string) {
+			if text != ScopePublish && text != ScopeWork && text != ScopeRead {
+				key.problems.add(at, "scopes: %s is no scope, allowed: %s, %s, %s", quote(text), ScopePublish, ScopeWork, ScopeRead)
+			}
+		})
+		if len(k.Scopes) == 0 {
+			key.fail("scopes", "must list at least one of %s, %s, %s", ScopePublish, ScopeWork, ScopeRead)
+		}
+		unique(names, key, "name", k.Name)
+		unique(hashes, key, "sha256", k.SHA256)
+		key.close()
+		d.APIKeys = append(d.APIKeys, k)
+	}
+}

@@ -1,0 +1,148 @@
+package connector
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/holdpoint/holdpoint/pkg/config"
+)
+
+// Defaults for what a declaration leaves open.
+const (
+	DefaultTimeout     = 30 * time.Second
+	DefaultMaxResponse = 1 << 20
+	DefaultConcurrency = 16
+	// idleTimeout is below the keep-alive time of most servers, so that we, not they, end an idle connection.
+	idleTimeout = 30 * time.Second
+)
+
+// Config is what a Connector needs.
+type Config struct {
+	Connector *config.Connector
+	// Env reads an environment variable, ReadFile a file, at each call; nil is the process's own.
+	Env      func(name string) string
+	ReadFile func(name string) ([]byte, error)
+	// Dial opens TCP connections in place of a net.Dialer. The allow-list is checked before and after it.
+	Dial func(ctx context.Context, network, address string) (net.Conn, error)
+	// TLS is the base of the TLS settings, for private certificate authorities; nil trusts the system's.
+	TLS   *tls.Config
+	Clock func() time.Time
+}
+
+// Connector calls one external system. It is safe for concurrent use and keeps connections open between calls.
+type Connector struct {
+	declared    *config.Connector
+	base        *url.URL
+	allowed     *allowList
+	operations  map[string]*operation
+	transport   *http.Transport
+	timeout     time.Duration
+	maxResponse int64
+	config      Config
+}
+
+// New checks the declaration and compiles its templates. The error joins everything that is wrong.
+func New(c Config) (*Connector, error) {
+	if c.Connector == nil {
+		return nil, errors.New("connector: no declaration given")
+	}
+	if c.Env == nil {
+		c.Env = os.Getenv
+	}
+	if c.ReadFile == nil {
+		c.ReadFile = os.ReadFile
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	declared := c.Connector
+	k := &Connector{
+		declared:    declared,
+		timeout:     cmp.Or(declared.Timeout, DefaultTimeout),
+		maxResponse: cmp.Or(declared.MaxResponse, DefaultMaxResponse),
+		config:      c,
+	}
+	if err := k.compile(); err != nil {
+		return nil, fmt.Errorf("connector %q: %w", declared.ID, err)
+	}
+	k.transport = k.newTransport()
+	return k, nil
+}
+
+func (k *Connector) compile() error {
+	var errs []error
+	var err error
+	if k.base, err = baseURL(k.declared); err != nil {
+		return err
+	}
+	if k.allowed, err = newAllowList(k.declared.AllowedHosts, k.base); err != nil {
+		errs = append(errs, err)
+	}
+	if k.declared.BearerEnv != "" && k.declared.BearerFile != "" {
+		errs = append(errs, errors.New("a bearer token comes from an environment variable or from a file, not both"))
+	}
+	if k.timeout < 0 || k.maxResponse < 0 || k.declared.Concurrency < 0 {
+		errs = append(errs, errors.New("timeout, largest response and concurrency must not be negative"))
+	}
+	k.operations = make(map[string]*operation, len(k.declared.Operations))
+	for _, declared := range k.declared.Operations {
+		compiled, err := compileOperation(declared)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("operation %q: %w", declared.Name, err))
+		}
+		if k.operations[declared.Name] != nil {
+			errs = append(errs, fmt.Errorf("operation %q is declared twice", declared.Name))
+		}
+		k.operations[declared.Name] = compiled
+	}
+	return errors.Join(errs...)
+}
+
+// baseURL reads the base URL and refuses one that would carry a credential in clear text over a network.
+func baseURL(declared *config.Connector) (*url.URL, error) {
+	u, err := url.Parse(strings.TrimSuffix(declared.BaseURL, "/"))
+	if err != nil {
+		return nil, errors.New("the base URL cannot be read") // url.Error would repeat a password in it
+	}
+	credential := declared.BearerEnv != "" || declared.BearerFile != ""
+	switch {
+	case u.Scheme != "http" && u.Scheme != "https":
+		return nil, errors.New("the base URL must begin with https:// or http://")
+	case u.Hostname() == "":
+		return nil, errors.New("the base URL names no host")
+	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("the base URL must not hold credentials, a query or a fragment")
+	case u.Scheme == "http" && credential && !isLoopbackName(u.Hostname()):
+		return nil, errors.New("a bearer token needs https:// unless the host is the loopback interface")
+	}
+	return u, nil
+}
+
+// Close drops idle connections.
+func (k *Connector) Close() { k.transport.CloseIdleConnections() }
+
+// Declared is the declaration of an operation, for what callers decide by it: key window, replay, index lag (D13).
+func (k *Connector) Declared(operation string) (*config.Operation, bool) {
+	op, found := k.operations[operation]
+	if !found {
+		return nil, false
+	}
+	return op.declared, true
+}
+
+func (k *Connector) operation(name string) (*operation, error) {
+	op, found := k.operations[name]
+	if !found {
+		return nil, fmt.Errorf("connector %q declares no operation %q", k.declared.ID, name)
+	}
+	return op, nil
+}

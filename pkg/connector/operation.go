@@ -1,0 +1,96 @@
+package connector
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/holdpoint/holdpoint/pkg/canonical"
+	"github.com/holdpoint/holdpoint/pkg/config"
+)
+
+// operation is a declared operation with its templates compiled and its defaults filled in.
+type operation struct {
+	declared    *config.Operation
+	path        template
+	body        *node
+	conditional template
+	lookup      template
+	read        template
+	succeeded   []int
+	accepted    []int
+	refused     []int
+	busy        []int
+}
+
+var methods = []string{"POST", "PUT", "PATCH", "DELETE"}
+
+func compileOperation(declared *config.Operation) (*operation, error) {
+	c := compiler{}
+	op := &operation{
+		declared:  declared,
+		path:      c.path("path", declared.Path),
+		succeeded: orDefault(declared.Success.Statuses, 200, 201, 204),
+		accepted:  orDefault(declared.Success.Pending, 202),
+		refused:   orDefault(declared.Refused, 400, 404, 410, 422),
+		busy:      append([]int{429}, declared.BusyStatuses...),
+	}
+	if declared.Body != nil {
+		op.body = c.node("body", declared.Body)
+	}
+	if declared.Conditional != nil {
+		op.conditional = c.template("conditional value", declared.Conditional.Value)
+		c.check(validHeaderName(declared.Conditional.Header), "conditional header %q is not a header name",
+			declared.Conditional.Header)
+	}
+	if declared.Lookup != nil {
+		op.lookup = c.path("lookup path", declared.Lookup.Path)
+	}
+	if declared.Read != nil {
+		op.read = c.path("read path", declared.Read.Path)
+	}
+	c.check(slices.Contains(methods, declared.Method), "method %q is not one of %v", declared.Method, methods)
+	c.headers(declared)
+	c.pointers(declared)
+	return op, errors.Join(c.errs...)
+}
+
+func orDefault(declared []int, otherwise ...int) []int {
+	if len(declared) > 0 {
+		return declared
+	}
+	return otherwise
+}
+
+// compiler collects complaints.
+type compiler struct{ errs []error }
+
+func (c *compiler) check(ok bool, format string, args ...any) {
+	if !ok {
+		c.errs = append(c.errs, fmt.Errorf(format, args...))
+	}
+}
+
+func (c *compiler) headers(declared *config.Operation) {
+	for _, name := range []string{declared.IdempotencyHeader, declared.RequestIDHeader} {
+		c.check(name == "" || validHeaderName(name), "%q is not a header name", name)
+	}
+}
+
+// pointers checks every JSON pointer of the declaration.
+func (c *compiler) pointers(declared *config.Operation) {
+	pointers := []string{declared.ErrorCode, declared.ReceiptVersion, declared.Success.ExternalID}
+	if l := declared.Lookup; l != nil {
+		pointers = append(pointers, l.Items, l.ExternalID, l.Match, l.Version)
+	}
+	if declared.Read != nil {
+		pointers = append(pointers, declared.Read.Version)
+	}
+	for _, pointer := range pointers {
+		if _, err := canonical.SplitPointer(pointer); err != nil {
+			c.errs = append(c.errs, err)
+		}
+	}
+	codes := declared.InProgressCode != "" || declared.KeyReusedCode != ""
+	c.check(!codes || declared.ErrorCode != "", "in-progress and key-reused codes need a pointer to the error code")
+}

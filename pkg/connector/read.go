@@ -1,0 +1,117 @@
+package connector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// ErrNotDeclared means that the connector declares no such way of reading for the operation.
+var ErrNotDeclared = errors.New("not declared for this operation")
+
+// ReadTarget reads the target's current version before a write (D4). found is false where the target does not exist (404
+// or 410). The error is ErrNotDeclared where the operation has no read.
+func (k *Connector) ReadTarget(ctx context.Context, op Operation) (version string, found bool, err error) {
+	declared, err := k.operation(op.Name)
+	if err != nil {
+		return "", false, err
+	}
+	fail := func(err error) (string, bool, error) {
+		return "", false, fmt.Errorf("read the target of %s from connector %q: %w", op.Name, k.declared.ID, err)
+	}
+	if declared.declared.Read == nil {
+		return fail(ErrNotDeclared)
+	}
+	a, err := k.get(ctx, declared.read, &op)
+	switch {
+	case err != nil:
+		return fail(err)
+	case a.status == http.StatusNotFound || a.status == http.StatusGone:
+		return "", false, nil
+	case a.status != http.StatusOK:
+		return fail(fmt.Errorf("HTTP %d", a.status))
+	}
+	body, err := a.json()
+	if err != nil {
+		return fail(err)
+	}
+	if version = text(body, declared.declared.Read.Version); version == "" {
+		return fail(fmt.Errorf("the answer has no version at %q", declared.declared.Read.Version))
+	}
+	return version, true, nil
+}
+
+// Verdict is what a lookup came to.
+type Verdict string
+
+// The verdicts.
+const (
+	Found   Verdict = "found"   // exactly one
+	Absent  Verdict = "absent"  // a good answer without a match; proof only where Conclusive, after the index lag (R2, R8)
+	Unclear Verdict = "unclear" // nothing can be concluded
+	Several Verdict = "several" // an incident; never "the newest"
+)
+
+// LookupResult is what a lookup found. Its texts are bounded and hold nothing of a body but ids.
+type LookupResult struct {
+	Verdict       Verdict
+	ExternalID    string
+	RecordVersion string
+	Evidence      string // one line: the status, the count of matches and the SHA-256 of the body
+	// Conclusive says that the connector declares this verdict to be proof: always for found, for absent as declared.
+	Conclusive bool
+	StartedAt  time.Time
+	Duration   time.Duration
+}
+
+// Reconcile looks for the effect of an operation. It only reads. All that can go wrong is an unclear verdict, with the
+// reason as evidence.
+func (k *Connector) Reconcile(ctx context.Context, op Operation) LookupResult {
+	started := k.config.Clock()
+	result := k.reconcile(ctx, op)
+	result.StartedAt = started
+	result.Duration = k.config.Clock().Sub(started)
+	return result
+}
+
+func (k *Connector) reconcile(ctx context.Context, op Operation) LookupResult {
+	declared, err := k.operation(op.Name)
+	if err != nil {
+		return unclear("%v", err)
+	}
+	if declared.declared.Lookup == nil {
+		return unclear("lookup: %v", ErrNotDeclared)
+	}
+	a, err := k.get(ctx, declared.lookup, &op)
+	if err != nil {
+		return unclear("lookup failed: %v", err)
+	}
+	return judge(declared.declared.Lookup, &op, a)
+}
+
+func unclear(format string, args ...any) LookupResult {
+	return LookupResult{Verdict: Unclear, Evidence: detail(format, args...)}
+}
+
+// get reads. Like writes, it follows no redirect.
+func (k *Connector) get(ctx context.Context, path template, op *Operation) (*answer, error) {
+	rendered, err := path.renderPath(op)
+	if err != nil {
+		return nil, err
+	}
+	target, err := url.Parse(k.base.String() + rendered)
+	if err != nil {
+		return nil, fmt.Errorf("the path %q makes no URL", rendered)
+	}
+	header := http.Header{"Accept": {"application/json"}, "User-Agent": {"holdpoint"}}
+	r, err := k.request(http.MethodGet, target, header)
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, k.timeout)
+	defer cancel()
+	return k.roundTrip(ctx, r, nil)
+}

@@ -1,0 +1,180 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/contracts"
+	"github.com/holdpoint/holdpoint/pkg/canonical"
+)
+
+// Claim asks for the run of one delivered event (K2).
+type Claim struct {
+	CommandID     uuid.UUID // random per delivery; a repeated command finds that it had won
+	TenantID      string
+	Key           string // 1 to 255 bytes
+	PreviousKey   string // the key under the rules that are being replaced, or "" (K15)
+	Source        string
+	RulesVersion  int
+	PayloadHash   canonical.Digest
+	HashVersion   int
+	HashUnder     func(rulesVersion int) (canonical.Digest, error) // the payload's hash under older rules (K15)
+	Payload       []byte                                           // as received, byte for byte (K12)
+	ContentType   string
+	Headers       map[string]string
+	CorrelationID string
+	TraceParent   string
+	Lease         *LeaseTerms // a worker wants to own the run
+	Intent        *Intent     // the event carried its proposal
+}
+
+// LeaseTerms are what a worker asks for (K7).
+type LeaseTerms struct {
+	Owner       uuid.UUID // random per execution
+	Duration    time.Duration
+	MaxLifetime time.Duration
+}
+
+// Intent is the immutable canonical snapshot of a proposal (A11).
+type Intent struct {
+	Revision   int // from 1
+	Canonical  []byte
+	Hash       canonical.Digest // of Canonical
+	ActionType string
+	Model      []byte // JSON: provider class, model, revision (M5)
+}
+
+// Claimed is the answer to one claim, in the order of the claims.
+type Claimed struct {
+	Result string // a contracts.Result…
+	Run    Run
+	Err    error // this item alone could not be stored; Result is empty
+}
+
+// ErrStaleRules means that a newer version of the source's rules is active: this replica would claim under keys that its
+// neighbours no longer use (K15).
+var ErrStaleRules = errors.New("this replica's source rules are older than the active ones; restart it with the current configuration")
+
+// ErrKeyCollision means that another key of the tenant has the same 128-bit digest. Nobody can produce that by chance.
+var ErrKeyCollision = errors.New("another key has the same digest")
+
+// claim is a Claim on its way through the batch.
+type claim struct {
+	*Claim
+	run      uuid.UUID
+	previous *uuid.UUID
+	eventID  uuid.UUID
+	event    outgoing
+	answer   *Claimed
+}
+
+// Claim claims the runs of a batch of deliveries: each key once, the others are told where its run stands. The error means
+// that nothing is known about any item; a single bad item has its own.
+func (l *Ledger) Claim(ctx context.Context, claims []Claim) ([]Claimed, error) {
+	answers := make([]Claimed, len(claims))
+	items := make([]*claim, len(claims))
+	for i := range claims {
+		item, err := newClaim(&claims[i], &answers[i])
+		if err != nil {
+			return nil, fmt.Errorf("claim: %w", err)
+		}
+		items[i] = item
+	}
+	firsts, others := onePerRun(items)
+	err := l.command(ctx, "claim", func(ctx context.Context) error {
+		return split(firsts, func(batch []*claim) error { return l.claimBatch(ctx, batch) }, spoil)
+	})
+	if err == nil {
+		err = l.command(ctx, "claim", func(ctx context.Context) error { return l.answerLosers(ctx, append(losers(firsts), others...)) })
+	}
+	if err != nil {
+		return nil, err
+	}
+	return answers, nil
+}
+
+func newClaim(c *Claim, answer *Claimed) (*claim, error) {
+	item := &claim{Claim: c, run: RunID(c.TenantID, c.Key), answer: answer}
+	if c.PreviousKey != "" && c.PreviousKey != c.Key {
+		previous := RunID(c.TenantID, c.PreviousKey)
+		item.previous = &previous
+	}
+	event, err := newOutgoing(c.TenantID, item.run, c.TraceParent, c.firstEvent(item.run))
+	item.event = event
+	return item, err
+}
+
+// firstEvent tells policy of an intent, or workers of a run that waits for one.
+func (c *Claim) firstEvent(run uuid.UUID) contracts.Data {
+	if c.Intent != nil {
+		return &contracts.IntentSubmitted{TenantID: c.TenantID, RunID: run.String(), IntentRevision: c.Intent.Revision,
+			IntentHash: c.Intent.Hash.String()}
+	}
+	return &contracts.RunAccepted{RunRef: c.ref(run), Source: c.Source, PayloadHash: c.PayloadHash.String()}
+}
+
+func (c *Claim) ref(run uuid.UUID) contracts.RunRef {
+	return contracts.RunRef{TenantID: c.TenantID, RunID: run.String(), IdempotencyKey: c.Key, CorrelationID: c.CorrelationID}
+}
+
+// onePerRun sorts by key, so that two batches lock in one order, and puts the later items of a run aside: they can only be
+// losers of the first.
+func onePerRun(items []*claim) (firsts, others []*claim) {
+	sorted := slices.Clone(items)
+	slices.SortStableFunc(sorted, func(a, b *claim) int {
+		if a.TenantID != b.TenantID {
+			return compareText(a.TenantID, b.TenantID)
+		}
+		return bytes.Compare(a.run[:], b.run[:])
+	})
+	for i, item := range sorted {
+		if i > 0 && sorted[i-1].run == item.run && sorted[i-1].TenantID == item.TenantID {
+			others = append(others, item)
+		} else {
+			firsts = append(firsts, item)
+		}
+	}
+	return firsts, others
+}
+
+func losers(items []*claim) []*claim {
+	return slices.DeleteFunc(slices.Clone(items), func(c *claim) bool { return c.answer.Result != "" || c.answer.Err != nil })
+}
+
+func spoil(c *claim, err error) { c.answer.Err = fmt.Errorf("store the event: %w", err) }
+
+// claimBatch inserts what is new. A row that comes back was won by this batch.
+func (l *Ledger) claimBatch(ctx context.Context, batch []*claim) error {
+	won, err := collect(ctx, l, l.site("claim"), keysOf(batch), scanWon, claimSQL, claimArgs(batch)...)
+	if err != nil {
+		return err
+	}
+	for _, w := range won {
+		item := batch[w.ord-1]
+		item.answer.Result = contracts.ResultAccepted
+		item.answer.Run = Run{TenantID: item.TenantID, RunID: item.run, Key: item.Key, Source: item.Source,
+			State: RunProcessing, Version: 1, PayloadHash: item.PayloadHash, RulesVersion: item.RulesVersion,
+			CorrelationID: item.CorrelationID, IntentRevision: revisionOf(item.Intent), leaseExpiresAt: w.leaseExpiresAt}
+		if item.Lease != nil {
+			item.answer.Run.LeaseOwner = item.Lease.Owner
+		}
+	}
+	return nil
+}
+
+func keysOf(batch []*claim) []string {
+	return column(batch, func(c *claim) string { return c.run.String() })
+}
+
+func revisionOf(i *Intent) int {
+	if i == nil {
+		return 0
+	}
+	return i.Revision
+}

@@ -1,0 +1,231 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/contracts"
+	"github.com/holdpoint/holdpoint/pkg/canonical"
+)
+
+// answerLosers tells every delivery that did not make its run where that run stands. It is a statement after the insert, because
+// the insert's own snapshot cannot see the winner (STO-03).
+func (l *Ledger) answerLosers(ctx context.Context, items []*claim) error {
+	if len(items) == 0 {
+		return nil
+	}
+	var keys []runKey
+	for _, c := range items {
+		keys = append(keys, runKey{c.TenantID, c.run})
+		if c.previous != nil {
+			keys = append(keys, runKey{c.TenantID, *c.previous})
+		}
+	}
+	found, err := l.readRuns(ctx, keys)
+	if err != nil {
+		return err
+	}
+	var conflicts, takers []*claim
+	for _, c := range items {
+		run := c.winner(found)
+		if run == nil {
+			c.answer.Err = ErrStaleRules
+			continue
+		}
+		if err := c.compare(run); err != nil {
+			c.answer.Err = err
+			continue
+		}
+		switch {
+		case c.answer.Result == contracts.ResultPayloadMismatch:
+			conflicts = append(conflicts, c)
+		case c.Lease != nil && c.answer.Result == contracts.ResultDuplicate:
+			takers = append(takers, c)
+		}
+	}
+	if err := l.recordConflicts(ctx, conflicts); err != nil {
+		return err
+	}
+	return l.reclaim(ctx, takers)
+}
+
+// winner is the run that this delivery belongs to: under its own key, or under the key that older rules gave it.
+func (c *claim) winner(found map[runKey]*Run) *Run {
+	if run := found[runKey{c.TenantID, c.run}]; run != nil {
+		return run
+	}
+	if c.previous != nil {
+		return found[runKey{c.TenantID, *c.previous}]
+	}
+	return nil
+}
+
+// compare fills in the answer of a loser.
+func (c *claim) compare(run *Run) error {
+	if run.Key != c.Key && run.Key != c.PreviousKey {
+		return ErrKeyCollision
+	}
+	hash := c.PayloadHash
+	if run.RulesVersion != c.RulesVersion {
+		var err error
+		if hash, err = c.HashUnder(run.RulesVersion); err != nil {
+			return fmt.Errorf("hash under the rules that the run was claimed with (version %d): %w", run.RulesVersion, err)
+		}
+	}
+	c.answer.Run = *run
+	c.answer.Result = resultOf(run, hash == run.PayloadHash, run.commandID == c.CommandID)
+	return nil
+}
+
+// resultOf is the distinct answer to a delivery whose run exists (K14). An unknown outcome is never told as success or failure.
+func resultOf(run *Run, samePayload, ownCommand bool) string {
+	switch {
+	case !samePayload:
+		return contracts.ResultPayloadMismatch
+	case ownCommand:
+		return contracts.ResultAccepted // our own commit, whose answer was lost
+	case run.Unknown():
+		return contracts.ResultOutcomeUnknown
+	case run.Ended():
+		return contracts.ResultDuplicateWithResult
+	default:
+		return contracts.ResultDuplicate
+	}
+}
+
+// conflictsSQL keeps what came under a key that another payload owns; only the first of each kind is news (K4).
+const conflictsSQL = `
+with input as materialized (
+  select * from unnest($1::text[], $2::uuid[], $3::bytea[], $4::bytea[], $5::uuid[], $6::text[], $7::text[], $8::bytea[])
+    with ordinality as t(tenant_id, run_id, payload_hash, payload, event_id, stream, subject, event, ord)
+), kept as (
+  insert into run_conflicts (tenant_id, run_id, payload_hash, payload)
+  select tenant_id, run_id, payload_hash, payload from input order by ord
+  on conflict do nothing returning tenant_id, run_id, payload_hash
+), news as materialized (select i.* from input i join kept using (tenant_id, run_id, payload_hash)),
+log as (
+  insert into event_log (event_id, tenant_id, run_id, stream, subject, payload)
+  select event_id, tenant_id, run_id, stream, subject, event from news
+), queue as (insert into pending (event_id) select event_id from news),
+audit as (
+  insert into audit_events (tenant_id, run_id, actor, move, detail)
+  select tenant_id, run_id, $9, 'conflict', jsonb_build_object('payload_hash', encode(payload_hash, 'hex')) from news
+)
+select event_id from news`
+
+func (l *Ledger) recordConflicts(ctx context.Context, items []*claim) error {
+	items = distinctConflicts(items)
+	if len(items) == 0 {
+		return nil
+	}
+	for _, c := range items {
+		run := c.answer.Run
+		event, err := newOutgoing(c.TenantID, run.RunID, c.TraceParent, &contracts.RunConflict{
+			RunRef: contracts.RunRef{TenantID: c.TenantID, RunID: run.RunID.String(), IdempotencyKey: run.Key,
+				CorrelationID: run.CorrelationID},
+			Source: c.Source, StoredHash: run.PayloadHash.String(), ReceivedHash: c.PayloadHash.String(),
+		})
+		if err != nil {
+			return err
+		}
+		c.event = event
+	}
+	_, err := collect(ctx, l, l.site("record_conflicts"), keysOf(items), pgx.RowTo[uuid.UUID], conflictsSQL,
+		column(items, func(c *claim) string { return c.TenantID }),
+		column(items, func(c *claim) uuid.UUID { return c.answer.Run.RunID }),
+		column(items, func(c *claim) []byte { return c.PayloadHash[:] }),
+		column(items, func(c *claim) []byte { return c.Payload }),
+		column(items, func(c *claim) uuid.UUID { return c.event.id }),
+		column(items, func(c *claim) string { return c.event.stream }),
+		column(items, func(c *claim) string { return c.event.subject }),
+		column(items, func(c *claim) []byte { return c.event.payload }), Intake)
+	return err
+}
+
+// distinctConflicts sorts by the table's key and drops repeats, which one statement could not hold.
+func distinctConflicts(items []*claim) []*claim {
+	slices.SortStableFunc(items, func(a, b *claim) int {
+		if a.TenantID != b.TenantID {
+			return compareText(a.TenantID, b.TenantID)
+		}
+		if by := bytes.Compare(a.answer.Run.RunID[:], b.answer.Run.RunID[:]); by != 0 {
+			return by
+		}
+		return bytes.Compare(a.PayloadHash[:], b.PayloadHash[:])
+	})
+	type key struct {
+		run  runKey
+		hash canonical.Digest
+	}
+	seen := map[key]bool{}
+	return slices.DeleteFunc(items, func(c *claim) bool {
+		k := key{runKey{c.TenantID, c.answer.Run.RunID}, c.PayloadHash}
+		again := seen[k]
+		seen[k] = true
+		return again
+	})
+}
+
+func compareText(a, b string) int { return strings.Compare(a, b) }
+
+// reclaimSQL gives a run that nobody owns any more to a worker, with the same key and hash, while it has no intent (K6). The
+// lock comes first and the clock is read after it, so two takers cannot both see an expired lease.
+const reclaimSQL = `
+with input as materialized (
+  select * from unnest($1::text[], $2::uuid[], $3::uuid[], $4::float8[], $5::float8[])
+    with ordinality as t(tenant_id, run_id, owner, lease_seconds, cap_seconds, ord)
+), locked as materialized (
+  select r.tenant_id, r.run_id, r.state as from_state, r.lease_owner as former from runs r join input i using (tenant_id, run_id)
+  order by r.tenant_id, r.run_id for no key update of r
+), moved as (
+  update runs r set state = $6, version = r.version + 1, lease_owner = i.owner,
+    lease_expires_at = clock_timestamp() + make_interval(secs => i.lease_seconds),
+    lease_cap_at = clock_timestamp() + make_interval(secs => i.cap_seconds),
+    takeovers = r.takeovers + (k.former is not null)::int, updated_at = clock_timestamp()
+  from input i join locked k using (tenant_id, run_id)
+  where r.tenant_id = i.tenant_id and r.run_id = i.run_id and r.state = any($7) and r.intent_revision = 0
+    and (r.state <> 'processing' or r.lease_expires_at is null or r.lease_expires_at <= clock_timestamp())
+  returning r.tenant_id, r.run_id, i.ord, r.version, r.lease_expires_at, k.from_state, r.takeovers
+), audit as (
+  insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state, detail)
+  select tenant_id, run_id, $8, 'reclaim', from_state, $6, jsonb_build_object('takeovers', takeovers) from moved
+)
+select ord, version, lease_expires_at, takeovers from moved`
+
+// reclaim tries to take over the runs of workers whose delivery was a duplicate. Who does not get one keeps that answer.
+func (l *Ledger) reclaim(ctx context.Context, items []*claim) error {
+	batch, _ := onePerRun(items)
+	if len(batch) == 0 {
+		return nil
+	}
+	move := runMove("reclaim")
+	taken, err := collect(ctx, l, l.site("reclaim"), keysOf(batch), scanTaken, reclaimSQL,
+		column(batch, func(c *claim) string { return c.TenantID }),
+		column(batch, func(c *claim) uuid.UUID { return c.answer.Run.RunID }),
+		column(batch, func(c *claim) uuid.UUID { return c.Lease.Owner }),
+		column(batch, func(c *claim) float64 { return c.Lease.Duration.Seconds() }),
+		column(batch, func(c *claim) float64 { return c.Lease.MaxLifetime.Seconds() }),
+		move.To, move.From, Intake)
+	if err != nil {
+		return err
+	}
+	for _, t := range taken {
+		c := batch[t.ord-1]
+		c.answer.Result = contracts.ResultAccepted
+		c.answer.Run.State, c.answer.Run.Version = RunProcessing, t.version
+		c.answer.Run.LeaseOwner, c.answer.Run.leaseExpiresAt = c.Lease.Owner, t.leaseExpiresAt
+		c.answer.Run.Takeovers = t.takeovers
+	}
+	for _, c := range items {
+		if c.answer.Run.LeaseOwner == c.Lease.Owner {
+			c.answer.Result = contracts.ResultAccepted // it is the caller's already; the lease is neither renewed nor lengthened
+		}
+	}
+	return nil
+}

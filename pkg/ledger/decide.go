@@ -1,0 +1,180 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/contracts"
+	"github.com/holdpoint/holdpoint/pkg/canonical"
+	"github.com/holdpoint/holdpoint/pkg/config"
+)
+
+// Undecided is an intent that waits for policy.
+type Undecided struct {
+	TenantID      string
+	RunID         uuid.UUID
+	Key           string
+	CorrelationID string
+	TraceParent   string
+	Revision      int
+	IntentHash    canonical.Digest
+	Canonical     []byte
+	ActionType    string
+	SubmittedAt   time.Time
+	Now           time.Time // the database's clock, by which evidence ages
+}
+
+const undecidedSQL = `
+select r.tenant_id, r.run_id, r.idempotency_key, r.correlation_id, r.traceparent, n.revision, n.intent_hash, n.canonical,
+  n.action_type, n.created_at, clock_timestamp()
+from unnest($1::text[], $2::uuid[], $3::bytea[]) as i(tenant_id, run_id, intent_hash)
+join runs r using (tenant_id, run_id)
+join intents n using (tenant_id, run_id, intent_hash)
+where r.state = any($4) and n.revision = r.intent_revision`
+
+// IntentRef names an intent, and the event that told of it.
+type IntentRef struct {
+	EventID    uuid.UUID
+	TenantID   string
+	RunID      uuid.UUID
+	IntentHash canonical.Digest
+}
+
+// Undecided reads those of the intents that still wait for a decision; the others have moved on.
+func (l *Ledger) Undecided(ctx context.Context, refs []IntentRef) ([]Undecided, error) {
+	var out []Undecided
+	err := l.command(ctx, "read undecided", func(ctx context.Context) error {
+		rows, err := l.pool.Query(ctx, undecidedSQL,
+			column(refs, func(r IntentRef) string { return r.TenantID }),
+			column(refs, func(r IntentRef) uuid.UUID { return r.RunID }),
+			column(refs, func(r IntentRef) []byte { return r.IntentHash[:] }), runMove("authorize").From)
+		if err != nil {
+			return err
+		}
+		out, err = pgx.CollectRows(rows, scanUndecided)
+		return err
+	})
+	return out, err
+}
+
+func scanUndecided(row pgx.CollectableRow) (u Undecided, err error) {
+	var hash []byte
+	err = row.Scan(&u.TenantID, &u.RunID, &u.Key, &u.CorrelationID, &u.TraceParent, &u.Revision, &hash, &u.Canonical,
+		&u.ActionType, &u.SubmittedAt, &u.Now)
+	copy(u.IntentHash[:], hash)
+	return u, err
+}
+
+// Decision is what policy decided about one intent (P2).
+type Decision struct {
+	EventID       uuid.UUID // of the event that asked; it goes into the inbox
+	DecisionID    uuid.UUID
+	Intent        *Undecided
+	Route         string
+	PolicyVersion string
+	InputsHash    canonical.Digest
+	Reasons       []byte   // JSON
+	ReasonCodes   []string // for the event
+	Summary       string   // for people, where the run ends here
+	DecideWithin  time.Duration
+	ExecuteWithin time.Duration
+	Audience      []string
+	Effect        EffectRequest // where the route is auto
+}
+
+// EffectRequest is the one external write that an intent asks for.
+type EffectRequest struct {
+	Connector, Operation       string
+	TargetSystem, TargetRecord string
+}
+
+// inboxConsumer numbers the consumers in the inbox. The numbers are stored and never change.
+const (
+	inboxPolicy     = 1
+	inboxDispatcher = 2
+)
+
+// decision is a Decision on its way through the batch.
+type decision struct {
+	*Decision
+	move          Move
+	outcome       string
+	authorization *uuid.UUID
+	approval      *uuid.UUID
+	event         outgoing
+}
+
+// Decide stores decisions and what follows from them: an authorization with its effect, a pending approval, or the end of the
+// run. A run that has moved on meanwhile is left alone, and a decision that was stored already is not stored again. The
+// result counts the runs that moved. A decision that cannot be stored is told to spoiled and does not stop the others.
+func (l *Ledger) Decide(ctx context.Context, decisions []Decision, spoiled func(*Decision, error)) (int, error) {
+	items := make([]*decision, len(decisions))
+	for i := range decisions {
+		item, err := newDecision(&decisions[i])
+		if err != nil {
+			return 0, fmt.Errorf("decide: %w", err)
+		}
+		items[i] = item
+	}
+	slices.SortStableFunc(items, func(a, b *decision) int {
+		if a.Intent.TenantID != b.Intent.TenantID {
+			return compareText(a.Intent.TenantID, b.Intent.TenantID)
+		}
+		return bytes.Compare(a.Intent.RunID[:], b.Intent.RunID[:])
+	})
+	// A second decision of the same run in one batch answers a repeated event; the first has moved the run already.
+	items, repeats := firstOfEach(items, func(d *decision) runKey { return runKey{d.Intent.TenantID, d.Intent.RunID} })
+	moved := 0
+	err := l.command(ctx, "decide", func(ctx context.Context) error {
+		moved = 0
+		return split(items, func(batch []*decision) error {
+			rows, err := collect(ctx, l, l.site("decide"), decisionKeys(batch), pgx.RowTo[uuid.UUID], decideSQL, decideArgs(batch)...)
+			moved += len(rows)
+			return err
+		}, func(d *decision, err error) { spoiled(d.Decision, err) })
+	})
+	if err == nil && len(repeats) > 0 {
+		err = l.Inbox(ctx, inboxPolicy, column(repeats, func(d *decision) uuid.UUID { return d.EventID }))
+	}
+	return moved, err
+}
+
+func newDecision(d *Decision) (*decision, error) {
+	item := &decision{Decision: d}
+	run := contracts.RunRef{TenantID: d.Intent.TenantID, RunID: d.Intent.RunID.String(), IdempotencyKey: d.Intent.Key,
+		CorrelationID: d.Intent.CorrelationID}
+	var data contracts.Data
+	switch d.Route {
+	case config.RouteAuto:
+		id := uuid.New()
+		item.move, item.authorization = runMove("authorize"), &id
+		data = &contracts.EffectRequested{TenantID: run.TenantID, RunID: run.RunID,
+			OperationID: OperationID(d.Intent.RunID, d.Intent.Revision, 1)}
+	case config.RouteHumanReview:
+		id := uuid.New()
+		item.move, item.approval = runMove("ask_human"), &id
+		data = &contracts.RunAwaitingHuman{RunRef: run, IntentRevision: d.Intent.Revision, IntentHash: d.Intent.IntentHash.String(),
+			Reasons: d.ReasonCodes}
+	case config.RouteReject, config.RouteRepair:
+		item.move, item.outcome = runMove("deny"), OutcomeDenied
+		if d.Route == config.RouteRepair {
+			item.outcome = OutcomeInvalid
+		}
+		data = &contracts.RunEnded{RunRef: run, Outcome: item.outcome, Reason: d.Summary}
+	default:
+		return nil, fmt.Errorf("run %s: %q is not a route", run.RunID, d.Route)
+	}
+	event, err := newOutgoing(run.TenantID, d.Intent.RunID, d.Intent.TraceParent, data)
+	item.event = event
+	return item, err
+}
+
+func decisionKeys(batch []*decision) []string {
+	return column(batch, func(d *decision) string { return d.Intent.RunID.String() })
+}

@@ -1,0 +1,53 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// explainSQL answers in one query: was the event processed, what did the model draft, who or what authorized it, was anything
+// sent, and what did the provider say (O1).
+const explainSQL = `
+select jsonb_build_object(
+  'run', to_jsonb(r) - 'command_id' || jsonb_build_object('payload_hash', encode(r.payload_hash, 'hex')),
+  'intents', (select jsonb_agg(jsonb_build_object('revision', n.revision, 'intent_hash', encode(n.intent_hash, 'hex'),
+      'action_type', n.action_type, 'model', n.model, 'intent', convert_from(n.canonical, 'UTF8')::json, 'at', n.created_at)
+      order by n.revision) from intents n where n.tenant_id = r.tenant_id and n.run_id = r.run_id),
+  'decisions', (select jsonb_agg(jsonb_build_object('route', d.route, 'policy_version', d.policy_version, 'reasons', d.reasons,
+      'intent_hash', encode(d.intent_hash, 'hex'), 'at', d.decided_at) order by d.decided_at)
+      from policy_decisions d where d.tenant_id = r.tenant_id and d.run_id = r.run_id),
+  'approvals', (select jsonb_agg(to_jsonb(a) || jsonb_build_object('intent_hash', encode(a.intent_hash, 'hex')) order by a.requested_at)
+      from approvals a where a.tenant_id = r.tenant_id and a.run_id = r.run_id),
+  'authorizations', (select jsonb_agg(to_jsonb(a) || jsonb_build_object('intent_hash', encode(a.intent_hash, 'hex'))
+      order by a.authorized_at) from authorizations a where a.tenant_id = r.tenant_id and a.run_id = r.run_id),
+  'effects', (select jsonb_agg(to_jsonb(e) || jsonb_build_object('intent_hash', encode(e.intent_hash, 'hex'),
+      'attempts', (select jsonb_agg(to_jsonb(t) || jsonb_build_object('request_digest', encode(t.request_digest, 'hex'))
+          order by t.attempt) from effect_attempts t
+          where t.tenant_id = e.tenant_id and t.run_id = e.run_id and t.revision = e.revision and t.ordinal = e.ordinal),
+      'lookups', (select jsonb_agg(to_jsonb(s) order by s.lookup) from lookups s
+          where s.tenant_id = e.tenant_id and s.run_id = e.run_id and s.revision = e.revision and s.ordinal = e.ordinal))
+      order by e.revision, e.ordinal) from effects e where e.tenant_id = r.tenant_id and e.run_id = r.run_id),
+  'conflicts', (select jsonb_agg(jsonb_build_object('payload_hash', encode(c.payload_hash, 'hex'), 'first_seen_at', c.first_seen_at)
+      order by c.first_seen_at) from run_conflicts c where c.tenant_id = r.tenant_id and c.run_id = r.run_id),
+  'history', (select jsonb_agg(jsonb_build_object('at', h.at, 'actor', h.actor, 'move', h.move, 'from', h.from_state,
+      'to', h.to_state, 'detail', h.detail) order by h.audit_id)
+      from audit_events h where h.tenant_id = r.tenant_id and h.run_id = r.run_id))
+from runs r where r.tenant_id = $1 and r.run_id = $2`
+
+// Explain tells all that is recorded about a run, as one JSON object.
+func (l *Ledger) Explain(ctx context.Context, tenant string, run uuid.UUID) (json.RawMessage, error) {
+	var all json.RawMessage
+	err := l.pool.QueryRow(ctx, explainSQL, tenant, run).Scan(&all)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, fmt.Errorf("run %s of tenant %s: %w", run, tenant, ErrNoSuchRun)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("explain run %s: %w", run, err)
+	}
+	return all, nil
+}

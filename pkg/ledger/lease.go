@@ -1,0 +1,298 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/pkg/canonical"
+)
+
+// dispatchSweepAfter is how long an effect may wait for the event that requests it before the dispatcher's own poll looks at it.
+const dispatchSweepAfter = 5 * time.Second
+
+// killSwitchLock is the advisory lock between leasing, which shares it, and closing a switch, which takes it alone: once a
+// switch is closed, no lease that has not seen it can still commit (D15).
+const killSwitchLock = 0x686f6c64
+
+// EffectKey names one effect.
+type EffectKey struct {
+	TenantID string
+	RunID    uuid.UUID
+	Revision int
+	Ordinal  int
+}
+
+// OperationID is the effect's operation id.
+func (k EffectKey) OperationID() string { return OperationID(k.RunID, k.Revision, k.Ordinal) }
+
+func (k EffectKey) compare(o EffectKey) int {
+	if k.TenantID != o.TenantID {
+		return compareText(k.TenantID, o.TenantID)
+	}
+	if by := bytes.Compare(k.RunID[:], o.RunID[:]); by != 0 {
+		return by
+	}
+	if k.Revision != o.Revision {
+		return k.Revision - o.Revision
+	}
+	return k.Ordinal - o.Ordinal
+}
+
+// LeaseRequest asks for effects to send.
+type LeaseRequest struct {
+	Owner    uuid.UUID // random per request; with the attempt's number it names the attempt
+	Duration time.Duration
+	// Requested are effects that an event asked for. Events are the inbox rows of those events, whether or not their effect
+	// can be leased now.
+	Requested []EffectKey
+	Events    []uuid.UUID
+	// Due are how many effects each connector can take, keyed "tenant/connector": those whose time has come are leased up
+	// to that number.
+	Due map[string]int
+}
+
+// Leased is an effect that this process alone may send, until its lease ends.
+type Leased struct {
+	EffectKey
+	Attempt       int
+	Owner         uuid.UUID
+	Epoch         int64 // of the kill switch, as the lease saw it
+	MaybeSent     bool  // an earlier attempt may have reached the provider
+	FirstSentAt   time.Time
+	RunKey        string
+	CorrelationID string
+	TraceParent   string
+	ActionType    string
+	Connector     string
+	Operation     string
+	TargetSystem  string
+	TargetRecord  string
+	IntentHash    canonical.Digest
+	Canonical     []byte
+	PolicyVersion string // under which the intent was authorized, "" where a person did
+	FirstAttempt  time.Time
+	ExecuteBy     time.Time
+	Now           time.Time // the database's clock at the lease
+}
+
+// Lease takes effects for sending: their attempt rows are committed when it returns (D3). No effect is leased whose kill switch
+// is closed (D9), whose execute-by has passed, whose former owner reported something that was not read yet (D7), or whose
+// target has another effect in flight or unknown (R8).
+func (l *Ledger) Lease(ctx context.Context, req LeaseRequest) ([]Leased, error) {
+	slices.SortFunc(req.Requested, EffectKey.compare)
+	req.Requested = slices.Compact(req.Requested)
+	var leased []Leased
+	var candidates []EffectKey
+	err := l.command(ctx, "lease", func(ctx context.Context) error {
+		return l.transaction(ctx, l.site("lease"), runIDs(req.Requested), func(tx pgx.Tx) (err error) {
+			if leased, err = leasedAlready(ctx, tx, req, candidates); err != nil || len(leased) > 0 {
+				return err
+			}
+			if candidates, err = leaseCandidates(ctx, tx, req); err != nil || len(candidates) == 0 {
+				return err
+			}
+			leased, err = leaseRows(ctx, tx, req, candidates)
+			return err
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	for i := range leased {
+		leased[i].Owner = req.Owner
+	}
+	return leased, nil
+}
+
+func runIDs(keys []EffectKey) []string {
+	return column(keys, func(k EffectKey) string { return k.RunID.String() })
+}
+
+// candidatesSQL picks and locks rows. Another dispatcher's rows are skipped, not waited for. The target's advisory lock makes
+// the next statement's look at the target final.
+const candidatesSQL = `
+with requested as materialized (
+  select e.tenant_id, e.run_id, e.revision, e.ordinal, e.target_system, e.target_record
+  from unnest($1::text[], $2::uuid[], $3::int[], $4::int[]) as i(tenant_id, run_id, revision, ordinal)
+  join effects e using (tenant_id, run_id, revision, ordinal)
+  where e.state = any($5) and (e.attempts = 0 or e.next_check_at <= clock_timestamp())
+  order by e.tenant_id, e.run_id, e.revision, e.ordinal
+  for no key update of e skip locked
+), due as materialized (
+  select d.* from unnest($6::text[], $7::text[], $8::int[]) as c(tenant_id, connector, free)
+  cross join lateral (
+    select e.tenant_id, e.run_id, e.revision, e.ordinal, e.target_system, e.target_record from effects e
+    where e.connector = c.connector and e.tenant_id = c.tenant_id and e.open and e.state = any($5)
+      and e.next_check_at <= clock_timestamp()
+    order by e.next_check_at limit c.free
+    for no key update of e skip locked
+  ) d
+), candidates as materialized (select * from requested union select * from due)
+select tenant_id, run_id, revision, ordinal from candidates
+where pg_try_advisory_xact_lock(hashtextextended(tenant_id || '/' || target_system || '/' || target_record, 0))
+order by tenant_id, run_id, revision, ordinal`
+
+func leaseCandidates(ctx context.Context, tx pgx.Tx, req LeaseRequest) ([]EffectKey, error) {
+	tenants, connectors, free := dueColumns(req.Due)
+	batch := &pgx.Batch{}
+	batch.Queue("select pg_advisory_xact_lock_shared($1)", killSwitchLock)
+	if len(req.Events) > 0 {
+		batch.Queue(`insert into inbox (consumer, event_id) select $1, event_id from unnest($2::uuid[]) as t(event_id)
+order by event_id on conflict do nothing`, inboxDispatcher, req.Events)
+	}
+	batch.Queue(candidatesSQL, append(keyColumns(req.Requested), effectMove("lease").From, tenants, connectors, free)...)
+	results := tx.SendBatch(ctx, batch)
+	defer results.Close()
+	for range batch.Len() - 1 {
+		if _, err := results.Exec(); err != nil {
+			return nil, err
+		}
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return nil, err
+	}
+	keys, err := pgx.CollectRows(rows, scanEffectKey)
+	if err != nil {
+		return nil, err
+	}
+	return keys, results.Close()
+}
+
+func scanEffectKey(row pgx.CollectableRow) (k EffectKey, err error) {
+	err = row.Scan(&k.TenantID, &k.RunID, &k.Revision, &k.Ordinal)
+	return k, err
+}
+
+func dueColumns(due map[string]int) (tenants, connectors []string, free []int32) {
+	keys := make([]string, 0, len(due))
+	for k := range due {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	tenants, connectors, free = []string{}, []string{}, []int32{}
+	for _, k := range keys {
+		tenant, connector, _ := cutSlash(k)
+		tenants, connectors, free = append(tenants, tenant), append(connectors, connector), append(free, int32(due[k]))
+	}
+	return tenants, connectors, free
+}
+
+// leaseSQL moves the candidates that may be sent. It is a statement of its own, so that it sees every switch closed and every
+// effect moved before the locks were granted. What may not be sent now is looked at again in a second.
+const leaseSQL = `
+with input as materialized (
+  select * from unnest($1::text[], $2::uuid[], $3::int[], $4::int[]) with ordinality as i(tenant_id, run_id, revision, ordinal, ord)
+), clock as materialized (select clock_timestamp() as now),
+epoch as materialized (select epoch from kill_switch_epoch),
+closed as materialized (select scope, scope_key from kill_switches where closed),
+checked as materialized (
+  select e.tenant_id, e.run_id, e.revision, e.ordinal,
+    row_number() over (partition by e.tenant_id, e.target_system, e.target_record order by e.created_at, i.ord) = 1
+    and not exists (select from effects o where o.open and o.tenant_id = e.tenant_id and o.target_system = e.target_system
+        and o.target_record = e.target_record and o.state in ('sending', 'unknown')
+        and (o.run_id, o.revision, o.ordinal) <> (e.run_id, e.revision, e.ordinal))
+    and not exists (select from closed s where s.scope = 'global'
+        or s.scope = 'tenant' and s.scope_key = e.tenant_id
+        or s.scope = 'action_type' and s.scope_key = e.tenant_id || '/' || e.action_type
+        or s.scope = 'connector' and s.scope_key = e.tenant_id || '/' || e.connector)
+    and not e.unread_outcome and e.execute_by > c.now as ok
+  from input i join effects e using (tenant_id, run_id, revision, ordinal) cross join clock c
+), leased as (
+  update effects e set state = $5, lease_owner = $6, lease_expires_at = c.now + make_interval(secs => $7),
+    attempts = e.attempts + 1, updated_at = c.now
+  from checked k cross join clock c
+  where k.ok and e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.revision and e.ordinal = k.ordinal
+    and e.state = any($8)
+  returning e.*
+), postponed as (
+  update effects e set next_check_at = c.now + interval '1 second'
+  from checked k cross join clock c
+  where not k.ok and e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.revision and e.ordinal = k.ordinal
+), attempts as (
+  insert into effect_attempts (tenant_id, run_id, revision, ordinal, attempt, owner, switch_epoch, started_at)
+  select tenant_id, run_id, revision, ordinal, l.attempts, $6, p.epoch, c.now from leased l cross join clock c cross join epoch p
+), audit as (
+  insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state, detail)
+  select tenant_id, run_id, $9, 'lease', 'pending', $5, jsonb_build_object('operation_id', operation_id, 'attempt', l.attempts)
+  from leased l
+)
+select count(*) from leased`
+
+// leasedSQL reads what a lease took, from the rows themselves: a lease that is repeated because the answer to its COMMIT was
+// lost finds its effects in the same way.
+const leasedSQL = `
+select l.tenant_id, l.run_id, l.revision, l.ordinal, l.attempts, t.switch_epoch, l.maybe_sent, l.first_sent_at,
+  r.idempotency_key, r.correlation_id, r.traceparent, l.action_type, l.connector, l.operation, l.target_system, l.target_record,
+  l.intent_hash, n.canonical, coalesce(d.policy_version, ''), l.created_at, l.execute_by, clock_timestamp()
+from unnest($1::text[], $2::uuid[], $3::int[], $4::int[]) as i(tenant_id, run_id, revision, ordinal)
+join effects l using (tenant_id, run_id, revision, ordinal)
+join effect_attempts t on t.tenant_id = l.tenant_id and t.run_id = l.run_id and t.revision = l.revision
+  and t.ordinal = l.ordinal and t.attempt = l.attempts
+join runs r on r.tenant_id = l.tenant_id and r.run_id = l.run_id
+join intents n on n.tenant_id = l.tenant_id and n.run_id = l.run_id and n.intent_hash = l.intent_hash
+join authorizations a on a.tenant_id = l.tenant_id and a.run_id = l.run_id and a.intent_hash = l.intent_hash
+  and a.authorization_id = l.authorization_id
+left join policy_decisions d on d.tenant_id = a.tenant_id and d.run_id = a.run_id and d.intent_hash = a.intent_hash
+  and d.decision_id = a.decision_id and d.route = a.decision_route
+where l.state = $5 and l.lease_owner = $6`
+
+func leaseRows(ctx context.Context, tx pgx.Tx, req LeaseRequest, keys []EffectKey) ([]Leased, error) {
+	move := effectMove("lease")
+	args := keyColumns(keys)
+	batch := &pgx.Batch{}
+	batch.Queue(leaseSQL, append(args, move.To, req.Owner, seconds(req.Duration), move.From, Dispatcher)...)
+	batch.Queue(leasedSQL, append(args, move.To, req.Owner)...)
+	results := tx.SendBatch(ctx, batch)
+	defer results.Close()
+	if _, err := results.Exec(); err != nil {
+		return nil, err
+	}
+	return collectLeased(results.Query())
+}
+
+// leasedAlready finds what an earlier try of the same request took.
+func leasedAlready(ctx context.Context, tx pgx.Tx, req LeaseRequest, keys []EffectKey) ([]Leased, error) {
+	if len(keys) == 0 {
+		return nil, nil
+	}
+	return collectLeased(tx.Query(ctx, leasedSQL, append(keyColumns(keys), effectMove("lease").To, req.Owner)...))
+}
+
+func keyColumns(keys []EffectKey) []any {
+	return []any{
+		column(keys, func(k EffectKey) string { return k.TenantID }),
+		column(keys, func(k EffectKey) uuid.UUID { return k.RunID }),
+		column(keys, func(k EffectKey) int32 { return int32(k.Revision) }),
+		column(keys, func(k EffectKey) int32 { return int32(k.Ordinal) }),
+	}
+}
+
+func collectLeased(rows pgx.Rows, err error) ([]Leased, error) {
+	if err != nil {
+		return nil, err
+	}
+	return pgx.CollectRows(rows, scanLeased)
+}
+
+func scanLeased(row pgx.CollectableRow) (e Leased, err error) {
+	var firstSent *time.Time
+	var hash []byte
+	err = row.Scan(&e.TenantID, &e.RunID, &e.Revision, &e.Ordinal, &e.Attempt, &e.Epoch, &e.MaybeSent, &firstSent, &e.RunKey,
+		&e.CorrelationID, &e.TraceParent, &e.ActionType, &e.Connector, &e.Operation, &e.TargetSystem, &e.TargetRecord, &hash,
+		&e.Canonical, &e.PolicyVersion, &e.FirstAttempt, &e.ExecuteBy, &e.Now)
+	copy(e.IntentHash[:], hash)
+	if firstSent != nil {
+		e.FirstSentAt = *firstSent
+	}
+	if err != nil {
+		return e, fmt.Errorf("read leased effect: %w", err)
+	}
+	return e, nil
+}

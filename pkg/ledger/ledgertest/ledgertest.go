@@ -1,0 +1,200 @@
+// Package ledgertest gives tests a ledger per service on a fresh database, and factories that fill in the consistent rest of a
+// row: a test says only what matters to it.
+package ledgertest
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdpoint/holdpoint/pkg/canonical"
+	"github.com/holdpoint/holdpoint/pkg/config"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
+	"github.com/holdpoint/holdpoint/pkg/postgres/postgrestest"
+)
+
+// Tenant and the other names that the factories use.
+const (
+	Tenant     = "demo"
+	Source     = "crm-enrichment"
+	ActionType = "crm.contact.update"
+	Connector  = "sandbox-crm"
+)
+
+// Bench is one test's database with the ledgers of all services.
+type Bench struct {
+	DB *postgrestest.DB
+
+	Intake, Policy, Dispatcher, Reconciler, Relay, Operator *ledger.Ledger
+
+	t testing.TB
+}
+
+// New makes a bench whose source's rules are active in version 1.
+func New(t testing.TB) *Bench {
+	t.Helper()
+	b := &Bench{DB: postgrestest.New(t), t: t}
+	for service, into := range map[string]**ledger.Ledger{
+		ledger.Intake: &b.Intake, ledger.Policy: &b.Policy, ledger.Dispatcher: &b.Dispatcher,
+		ledger.Reconciler: &b.Reconciler, ledger.Relay: &b.Relay, ledger.Operator: &b.Operator,
+	} {
+		l, err := ledger.New(ledger.Config{Pool: b.DB.Pool("holdpoint_" + service), Service: service})
+		require.NoError(t, err)
+		*into = l
+	}
+	_, err := b.Intake.ActivateRules(t.Context(), Tenant, Source, 1)
+	require.NoError(t, err)
+	return b
+}
+
+// Event is a delivery that nobody proposed anything for yet.
+func Event(key string) ledger.Claim {
+	payload := []byte(fmt.Sprintf(`{"event_id":%q}`, key))
+	value, err := canonical.Parse(payload)
+	if err != nil {
+		panic(err)
+	}
+	hash := canonical.Hash(value)
+	return ledger.Claim{
+		CommandID: uuid.New(), TenantID: Tenant, Key: key, Source: Source, RulesVersion: 1, PayloadHash: hash,
+		HashVersion: canonical.HashVersion, HashUnder: func(int) (canonical.Digest, error) { return hash, nil },
+		Payload: payload, ContentType: "application/json", CorrelationID: "corr-" + key,
+	}
+}
+
+// Other is the same delivery with another payload.
+func Other(c ledger.Claim, payload string) ledger.Claim {
+	value, err := canonical.Parse([]byte(payload))
+	if err != nil {
+		panic(err)
+	}
+	hash := canonical.Hash(value)
+	c.CommandID, c.Payload, c.PayloadHash = uuid.New(), []byte(payload), hash
+	c.HashUnder = func(int) (canonical.Digest, error) { return hash, nil }
+	return c
+}
+
+// Proposal is a delivery that carries its proposal, for a contact of its own.
+func Proposal(key string) ledger.Claim {
+	c := Event(key)
+	c.Intent = Intent(key, "c-"+key)
+	return c
+}
+
+// Intent is a small canonical snapshot.
+func Intent(key, record string) *ledger.Intent {
+	text, err := canonical.Canonical([]byte(fmt.Sprintf(
+		`{"action_type":%q,"key":%q,"revision":1,"target":{"system":"crm","record_id":%q},"tenant_id":%q}`,
+		ActionType, key, record, Tenant)))
+	if err != nil {
+		panic(err)
+	}
+	value, err := canonical.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return &ledger.Intent{Revision: 1, Canonical: text, Hash: canonical.Hash(value), ActionType: ActionType,
+		Model: json.RawMessage(`{"provider_class":"test","name":"m","revision":"1"}`)}
+}
+
+// Worker is a delivery by a worker that wants the lease.
+func Worker(key string, lease time.Duration) ledger.Claim {
+	c := Event(key)
+	c.Lease = &ledger.LeaseTerms{Owner: uuid.New(), Duration: lease, MaxLifetime: time.Hour}
+	return c
+}
+
+// Claim claims and requires that each item was answered.
+func (b *Bench) Claim(claims ...ledger.Claim) []ledger.Claimed {
+	b.t.Helper()
+	answers, err := b.Intake.Claim(b.t.Context(), claims)
+	require.NoError(b.t, err)
+	return answers
+}
+
+// Ref names the intent of a claim, as a new event would.
+func Ref(c ledger.Claim) ledger.IntentRef {
+	return ledger.IntentRef{EventID: uuid.Must(uuid.NewV7()), TenantID: c.TenantID, RunID: ledger.RunID(c.TenantID, c.Key),
+		IntentHash: c.Intent.Hash}
+}
+
+// Decision is a decision about an undecided intent, with all that its route needs.
+func Decision(u *ledger.Undecided, event uuid.UUID, route string) ledger.Decision {
+	return ledger.Decision{
+		EventID: event, DecisionID: uuid.New(), Intent: u, Route: route, PolicyVersion: "test-policy", Reasons: []byte(`[]`),
+		ReasonCodes: []string{"test"}, Summary: "decided by a test", DecideWithin: time.Hour, ExecuteWithin: time.Hour,
+		Audience: []string{"reviewer"},
+		Effect: ledger.EffectRequest{Connector: Connector, Operation: "update", TargetSystem: "crm",
+			TargetRecord: "c-" + u.Key},
+	}
+}
+
+// Decide decides the intents of claims.
+func (b *Bench) Decide(route string, claims ...ledger.Claim) {
+	b.t.Helper()
+	refs := make([]ledger.IntentRef, len(claims))
+	for i, c := range claims {
+		refs[i] = Ref(c)
+	}
+	waiting, err := b.Policy.Undecided(b.t.Context(), refs)
+	require.NoError(b.t, err)
+	require.Len(b.t, waiting, len(claims))
+	decisions := make([]ledger.Decision, len(waiting))
+	for i := range waiting {
+		decisions[i] = Decision(&waiting[i], uuid.Must(uuid.NewV7()), route)
+	}
+	moved, err := b.Policy.Decide(b.t.Context(), decisions, func(_ *ledger.Decision, err error) { require.NoError(b.t, err) })
+	require.NoError(b.t, err)
+	require.Equal(b.t, len(claims), moved)
+}
+
+// Approved makes runs whose effect waits to be sent, one for each key.
+func (b *Bench) Approved(keys ...string) []ledger.EffectKey {
+	b.t.Helper()
+	claims := make([]ledger.Claim, len(keys))
+	effects := make([]ledger.EffectKey, len(keys))
+	for i, key := range keys {
+		claims[i] = Proposal(key)
+		effects[i] = ledger.EffectKey{TenantID: Tenant, RunID: ledger.RunID(Tenant, key), Revision: 1, Ordinal: 1}
+	}
+	b.Claim(claims...)
+	b.Decide(config.RouteAuto, claims...)
+	return effects
+}
+
+// Lease leases the effects for the given time.
+func (b *Bench) Lease(duration time.Duration, effects ...ledger.EffectKey) []ledger.Leased {
+	b.t.Helper()
+	leased, err := b.Dispatcher.Lease(b.t.Context(), ledger.LeaseRequest{Owner: uuid.New(), Duration: duration, Requested: effects})
+	require.NoError(b.t, err)
+	return leased
+}
+
+// Run reads one run.
+func (b *Bench) Run(key string) ledger.Run {
+	b.t.Helper()
+	runs, err := b.Intake.Runs(b.t.Context(), Tenant, ledger.RunID(Tenant, key))
+	require.NoError(b.t, err)
+	require.Len(b.t, runs, 1)
+	return runs[0]
+}
+
+// Count counts rows as the database's owner.
+func (b *Bench) Count(query string, args ...any) int {
+	b.t.Helper()
+	var n int
+	require.NoError(b.t, b.DB.Pool("").QueryRow(context.WithoutCancel(b.t.Context()), query, args...).Scan(&n))
+	return n
+}
+
+// Exec runs a statement as the database's owner, such as one that moves a deadline into the past.
+func (b *Bench) Exec(statement string, args ...any) {
+	b.t.Helper()
+	_, err := b.DB.Pool("").Exec(b.t.Context(), statement, args...)
+	require.NoError(b.t, err)
+}

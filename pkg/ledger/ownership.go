@@ -1,0 +1,222 @@
+package ledger
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/contracts"
+)
+
+// Owned is what the owner of a lease does with its run: exactly one of Renew, Submit and Fail is set. It succeeds only while
+// the lease is the caller's, in this version, and has not ended (K8).
+type Owned struct {
+	TenantID string
+	RunID    uuid.UUID
+	Ref      contracts.RunRef // for the event that tells of the run's end
+	Owner    uuid.UUID
+	Version  int64         // of the run, as the owner last saw it
+	Renew    time.Duration // length of the next lease, which never passes the cap (K7)
+	Submit   *Intent       // ends the lease (K6)
+	Fail     *Failure
+}
+
+// Failure is how a worker gives its run back.
+type Failure struct {
+	Retryable bool   // anybody may claim the run again; else it has ended
+	Invalid   bool   // the worker could not make a valid proposal; else it failed for another reason
+	Reason    string // for people
+}
+
+// owned is an Owned on its way through the batch.
+type owned struct {
+	*Owned
+	move    Move
+	outcome string
+	reason  string
+	event   *outgoing
+	answer  *Claimed
+}
+
+// Own makes the moves of lease owners. An answer is accepted, with the run as it now stands, or ownership_lost.
+func (l *Ledger) Own(ctx context.Context, requests []Owned) ([]Claimed, error) {
+	answers := make([]Claimed, len(requests))
+	items := make([]*owned, len(requests))
+	for i := range requests {
+		item, err := newOwned(&requests[i], &answers[i])
+		if err != nil {
+			return nil, err
+		}
+		items[i] = item
+	}
+	slices.SortStableFunc(items, func(a, b *owned) int {
+		if a.TenantID != b.TenantID {
+			return compareText(a.TenantID, b.TenantID)
+		}
+		return bytes.Compare(a.RunID[:], b.RunID[:])
+	})
+	for len(items) > 0 {
+		batch, rest := firstOfEach(items, func(o *owned) runKey { return runKey{o.TenantID, o.RunID} })
+		if err := l.ownBatch(ctx, batch); err != nil {
+			return nil, err
+		}
+		items = rest
+	}
+	return answers, nil
+}
+
+func newOwned(o *Owned, answer *Claimed) (*owned, error) {
+	item := &owned{Owned: o, answer: answer}
+	var data contracts.Data
+	switch {
+	case o.Submit != nil:
+		item.move = runMove("submit")
+		data = &contracts.IntentSubmitted{TenantID: o.TenantID, RunID: o.RunID.String(), IntentRevision: o.Submit.Revision,
+			IntentHash: o.Submit.Hash.String()}
+	case o.Fail != nil && o.Fail.Retryable:
+		item.move, item.reason = runMove("fail_retryable"), o.Fail.Reason
+	case o.Fail != nil:
+		item.move, item.reason, item.outcome = runMove("fail_terminal"), o.Fail.Reason, OutcomeFailed
+		if o.Fail.Invalid {
+			item.outcome = OutcomeInvalid
+		}
+		data = &contracts.RunEnded{RunRef: o.Ref, Outcome: item.outcome, Reason: o.Fail.Reason}
+	case o.Renew > 0:
+		item.move = runMove("renew")
+	default:
+		return nil, fmt.Errorf("run %s: nothing to do with the lease: renew, submit or fail", o.RunID)
+	}
+	if data == nil {
+		return item, nil
+	}
+	event, err := newOutgoing(o.TenantID, o.RunID, "", data)
+	item.event = &event
+	return item, err
+}
+
+// firstOfEach takes the first item of each key out of a list; no statement carries two items of one run.
+func firstOfEach[T any, K comparable](items []T, key func(T) K) (firsts, rest []T) {
+	seen := make(map[K]bool, len(items))
+	for _, item := range items {
+		if k := key(item); seen[k] {
+			rest = append(rest, item)
+		} else {
+			seen[k] = true
+			firsts = append(firsts, item)
+		}
+	}
+	return firsts, rest
+}
+
+// ownSQL makes the moves of a batch. The row is locked first and the clock read after it, so that a lease that ends while the
+// statement waits has ended.
+const ownSQL = `
+with input as materialized (
+  select * from unnest($1::text[], $2::uuid[], $3::uuid[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
+    $10::float8[], $11::int[], $12::bytea[], $13::bytea[], $14::text[], $15::jsonb[], $16::uuid[], $17::text[], $18::text[],
+    $19::bytea[])
+  with ordinality as t(tenant_id, run_id, owner, version, move, from_state, to_state, outcome, reason, renew_seconds, revision,
+    intent_hash, canonical, action_type, model, event_id, stream, subject, event, ord)
+), locked as materialized (
+  select r.tenant_id, r.run_id from runs r join input i using (tenant_id, run_id) order by r.tenant_id, r.run_id
+  for no key update of r
+), moved as (
+  update runs r set state = i.to_state, outcome = nullif(i.outcome, ''), outcome_reason = nullif(i.reason, ''),
+    version = r.version + 1, updated_at = clock_timestamp(),
+    ended_at = case when i.outcome <> '' then clock_timestamp() end,
+    lease_owner = case when i.move = 'renew' then r.lease_owner end,
+    lease_expires_at = case when i.move = 'renew'
+      then least(clock_timestamp() + make_interval(secs => i.renew_seconds), r.lease_cap_at) end,
+    lease_cap_at = case when i.move = 'renew' then r.lease_cap_at end,
+    intent_revision = i.revision,
+    next_check_at = case when i.move = 'submit' then clock_timestamp() + make_interval(secs => $20) end
+  from input i join locked using (tenant_id, run_id)
+  where r.tenant_id = i.tenant_id and r.run_id = i.run_id and r.state = i.from_state and r.intent_revision = 0
+    and r.lease_owner = i.owner and r.version = i.version and r.lease_expires_at > clock_timestamp()
+  returning r.tenant_id, r.run_id, i.ord
+), done as materialized (select i.* from moved m join input i using (ord)),
+proposed as (
+  insert into intents (tenant_id, run_id, intent_hash, revision, canonical, action_type, model)
+  select tenant_id, run_id, intent_hash, revision, canonical, action_type, model from done where move = 'submit'
+), log as (
+  insert into event_log (event_id, tenant_id, run_id, stream, subject, payload)
+  select event_id, tenant_id, run_id, stream, subject, event from done where event_id is not null
+), queue as (insert into pending (event_id) select event_id from done where event_id is not null order by ord),
+audit as (
+  insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state)
+  select tenant_id, run_id, $21, move, from_state, to_state from done
+)
+select ord from done`
+
+func (l *Ledger) ownBatch(ctx context.Context, batch []*owned) error {
+	err := l.command(ctx, "own", func(ctx context.Context) error {
+		return split(batch, func(part []*owned) error {
+			_, err := collect(ctx, l, l.site("own"), ownedKeys(part), pgx.RowTo[int64], ownSQL, ownArgs(part)...)
+			return err
+		}, func(o *owned, err error) { o.answer.Err = fmt.Errorf("%s: %w", o.move.Name, err) })
+	})
+	if err != nil {
+		return err
+	}
+	return l.command(ctx, "own", func(ctx context.Context) error { return l.answerOwners(ctx, batch) })
+}
+
+// answerOwners reads the runs back. A move bumps the version by one, and only the owner of that version can have made it, so a
+// run that stands where the move leads, one version on, has been moved by this caller: now, or when an answer was lost.
+func (l *Ledger) answerOwners(ctx context.Context, batch []*owned) error {
+	found, err := l.readRuns(ctx, column(batch, func(o *owned) runKey { return runKey{o.TenantID, o.RunID} }))
+	if err != nil {
+		return err
+	}
+	hashes, err := l.submitted(ctx, batch)
+	if err != nil {
+		return err
+	}
+	for _, o := range batch {
+		run := found[runKey{o.TenantID, o.RunID}]
+		if run == nil {
+			o.answer.Err = ErrNoSuchRun
+			continue
+		}
+		o.answer.Run = *run
+		o.answer.Result = contracts.ResultOwnershipLost
+		switch {
+		case o.Submit != nil && hashes[string(o.Submit.Hash[:])],
+			o.Submit == nil && run.Version == o.Version+1 && run.State == o.move.To && (o.Renew == 0 || run.LeaseOwner == o.Owner):
+			o.answer.Result = contracts.ResultAccepted
+		}
+	}
+	return nil
+}
+
+// submitted tells which of the batch's intents are stored: a submission that is repeated is answered as the first was.
+func (l *Ledger) submitted(ctx context.Context, batch []*owned) (map[string]bool, error) {
+	var submits []*owned
+	for _, o := range batch {
+		if o.Submit != nil {
+			submits = append(submits, o)
+		}
+	}
+	found := map[string]bool{}
+	if len(submits) == 0 {
+		return found, nil
+	}
+	rows, err := l.pool.Query(ctx, `select n.intent_hash
+from unnest($1::text[], $2::uuid[], $3::bytea[]) as i(tenant_id, run_id, intent_hash) join intents n using (tenant_id, run_id, intent_hash)`,
+		column(submits, func(o *owned) string { return o.TenantID }),
+		column(submits, func(o *owned) uuid.UUID { return o.RunID }),
+		column(submits, func(o *owned) []byte { return o.Submit.Hash[:] }))
+	if err != nil {
+		return nil, err
+	}
+	hashes, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
+	for _, h := range hashes {
+		found[string(h)] = true
+	}
+	return found, err
+}

@@ -1,0 +1,151 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/contracts"
+)
+
+// Settlement moves one effect, and with it its run where the effect decides that.
+type Settlement struct {
+	EffectKey
+	Move string // of the effect: a name in Moves
+	// Attempt and Owner, where given, must still be the effect's: the move is the lease holder's alone.
+	Attempt       int
+	Owner         uuid.UUID
+	HoldReason    string        // where the move holds
+	NextCheck     time.Duration // when the effect must be looked at again
+	MaybeSent     bool          // the request may have reached the provider; this sticks (D6)
+	ExternalID    string        // the provider's id
+	RecordVersion string        // the target's version after the write
+	Absent        bool          // one more conclusive "not there"
+	ClearUnread   bool          // a former owner's report has been taken into account
+	Looked        *Looked       // what was read, for the record
+	Outcome       *AttemptOutcome
+	Review        *Review // the run goes back to people
+	Actor         string  // who, where it is not the service itself
+	Note          string  // why, for the audit row
+
+	// What the event about the run's end says.
+	RunKey, CorrelationID, TraceParent string
+	Reason                             string // why the run ended without success
+}
+
+// AttemptOutcome is what one attempt came to. It is appended whoever owns the effect by now (D7).
+type AttemptOutcome struct {
+	Attempt           int
+	Owner             uuid.UUID
+	Class             string
+	Sent              bool
+	HTTPStatus        int
+	ExternalID        string
+	ProviderRequestID string
+	RequestDigest     []byte
+	Duration          time.Duration
+	Detail            string
+}
+
+// Looked is one read of the provider, kept as evidence.
+type Looked struct {
+	Verdict    string // found, absent, unclear, several
+	Conclusive bool
+	ExternalID string
+	Evidence   string
+}
+
+// Review asks people again (D4).
+type Review struct {
+	Audience      []string
+	Reasons       []byte // JSON
+	ReasonCodes   []string
+	DecideWithin  time.Duration
+	ExecuteWithin time.Duration
+	IntentHash    string
+	Revision      int
+}
+
+// settlement is a Settlement on its way through the batch.
+type settlement struct {
+	*Settlement
+	move     Move
+	runMove  Move
+	outcome  string
+	approval *uuid.UUID
+	event    *outgoing
+	moved    *bool
+}
+
+// Settle makes the moves, each by compare-and-set, and appends the outcomes of attempts and lookups whether or not the move
+// was still to be made. The result says, in the order of the settlements, which moves were made now. command is the boundary's
+// name.
+func (l *Ledger) Settle(ctx context.Context, command string, settlements []Settlement) ([]bool, error) {
+	moved := make([]bool, len(settlements))
+	items := make([]*settlement, len(settlements))
+	for i := range settlements {
+		item, err := l.newSettlement(&settlements[i], &moved[i])
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", command, err)
+		}
+		items[i] = item
+	}
+	slices.SortStableFunc(items, func(a, b *settlement) int { return a.compare(b.EffectKey) })
+	for len(items) > 0 {
+		batch, rest := firstOfEach(items, func(s *settlement) runKey { return runKey{s.TenantID, s.RunID} })
+		if err := l.command(ctx, command, func(ctx context.Context) error { return l.settleBatch(ctx, command, batch) }); err != nil {
+			return nil, err
+		}
+		items = rest
+	}
+	return moved, nil
+}
+
+func (l *Ledger) settleBatch(ctx context.Context, command string, batch []*settlement) error {
+	ords, err := collect(ctx, l, l.site(command), column(batch, func(s *settlement) string { return s.RunID.String() }),
+		pgx.RowTo[int64], settleSQL[l.service], settleArgs(batch)...)
+	for _, ord := range ords {
+		*batch[ord-1].moved = true
+	}
+	return err
+}
+
+func (l *Ledger) newSettlement(s *Settlement, moved *bool) (*settlement, error) {
+	item := &settlement{Settlement: s, move: effectMove(s.Move), moved: moved}
+	if !item.move.may(l.service) {
+		return nil, fmt.Errorf("%s may not make the move %q", l.service, s.Move)
+	}
+	data := item.consequence()
+	if item.runMove.Name != "" && !item.runMove.may(l.service) {
+		return nil, fmt.Errorf("%s may not make the run's move %q", l.service, item.runMove.Name)
+	}
+	if data == nil {
+		return item, nil
+	}
+	event, err := newOutgoing(s.TenantID, s.RunID, s.TraceParent, data)
+	item.event = &event
+	return item, err
+}
+
+// consequence is what the effect's move means for the run, and the event that tells of it.
+func (s *settlement) consequence() contracts.Data {
+	ref := contracts.RunRef{TenantID: s.TenantID, RunID: s.RunID.String(), IdempotencyKey: s.RunKey, CorrelationID: s.CorrelationID}
+	switch {
+	case s.move.To == EffectCompleted:
+		s.runMove, s.outcome = runMove("complete"), OutcomeExecuted
+		return &contracts.RunCompleted{RunRef: ref, Outcome: s.outcome, OperationID: s.OperationID(), TargetReceipt: s.ExternalID}
+	case s.move.To == EffectFailed:
+		s.runMove, s.outcome = runMove("fail"), OutcomeFailed
+		return &contracts.RunEnded{RunRef: ref, Outcome: s.outcome, Reason: s.Settlement.Reason, OperationID: s.OperationID()}
+	case s.Review != nil:
+		id := uuid.New()
+		s.runMove, s.approval = runMove("return_to_review"), &id
+		return &contracts.RunAwaitingHuman{RunRef: ref, IntentRevision: s.Review.Revision, IntentHash: s.Review.IntentHash,
+			Reasons: s.Review.ReasonCodes}
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package ledger
+
+import (
+	"github.com/holdpoint/holdpoint/pkg/fault"
+)
+
+// commits names every commit boundary of the ledger and the services that reach it, so that the crash suite can kill each
+// service at each of its commits.
+var commits = map[string][]string{
+	"claim":            {Intake},
+	"reclaim":          {Intake},
+	"record_conflicts": {Intake},
+	"own":              {Intake},
+	"decide":           {Policy},
+	"lease":            {Dispatcher},
+	"record_outcomes":  {Dispatcher},
+	"return_to_review": {Dispatcher, Reconciler},
+	"expire_leases":    {Reconciler},
+	"record_lookups":   {Reconciler},
+	"read_outcomes":    {Reconciler},
+	"postpone":         {Reconciler},
+	"resolve":          {Operator},
+	"set_kill_switch":  {Operator},
+	"sweep":            {Relay},
+	"park":             {Intake, Policy, Dispatcher},
+	"activate_rules":   {Intake},
+}
+
+var sites = func() map[string]map[string]*fault.Site {
+	all := map[string]map[string]*fault.Site{}
+	for command, services := range commits {
+		all[command] = map[string]*fault.Site{}
+		for _, service := range services {
+			all[command][service] = fault.NewSite(service, command, fault.KindCommit)
+		}
+	}
+	return all
+}()
+
+// site is the boundary of a command in this ledger's service.
+func (l *Ledger) site(command string) *fault.Site {
+	s := sites[command][l.service]
+	if s == nil {
+		panic("ledger: " + l.service + " has no command " + command)
+	}
+	return s
+}

@@ -1,0 +1,93 @@
+package postgrestest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"net/url"
+	"os"
+	"os/exec"
+	"strconv"
+	"syscall"
+
+	"github.com/holdpoint/holdpoint/pkg/postgres"
+)
+
+// serverEnv names a superuser's address of a server to use instead of a throwaway one.
+const serverEnv = "HOLDPOINT_TEST_POSTGRES_URL"
+
+func serverURL() (string, error) {
+	if given := os.Getenv(serverEnv); given != "" {
+		if u, err := url.Parse(given); err != nil || u.Host == "" {
+			return "", fmt.Errorf("%s must be an address like postgres://user:password@host:5432/postgres", serverEnv)
+		}
+		return given, nil
+	}
+	return startThrowaway()
+}
+
+// startThrowaway starts a server that the watcher takes away.
+func startThrowaway() (string, error) {
+	dir, err := os.MkdirTemp("", "holdpoint-pgtest-")
+	if err != nil {
+		return "", fmt.Errorf("make a directory for the test server: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	server, err := postgres.Start(ctx, postgres.ServerConfig{
+		DataDir: dir, Database: "postgres", Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		return "", err
+	}
+	return server.URL(), watch(server.PID(), dir, server.DataDir)
+}
+
+// watchScript waits for the end of its standard input, which is the end of the test binary, then for the end of the
+// server (the kernel has told it to quit where it can), and removes the files. The wait is bounded because a
+// container whose first process never reaps leaves the ended server as a zombie that still accepts signals.
+const watchScript = `read -r _; pid=$1; shift; turns=0
+while kill -QUIT "$pid" 2>/dev/null && [ $turns -lt 50 ]; do sleep 0.1; turns=$((turns+1)); done
+rm -rf -- "$@"`
+
+// watch leaves a process behind that outlives this one just long enough to clean up. A test binary has no reliable
+// last word: it may be killed, time out, or call os.Exit.
+func watch(pid int, dirs ...string) error {
+	// The write end stays open, and is closed by the kernel when this process ends.
+	cmd := exec.Command("/bin/sh", append([]string{"-c", watchScript, "sh", strconv.Itoa(pid)}, dirs...)...)
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // A Ctrl-C meant for the tests must not end the clean-up.
+	if _, err := cmd.StdinPipe(); err != nil {
+		return fmt.Errorf("start the watcher of the test server: %w", err)
+	}
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start the watcher of the test server: %w", err)
+	}
+	watcher = cmd
+	return nil
+}
+
+// watcher keeps the pipe reachable: a collected pipe would be closed, and the server taken away under the tests.
+var watcher *exec.Cmd
+
+// fingerprint tells one set of migrations from another, so that binaries of different commits can share a server.
+func fingerprint(files fs.FS) (string, error) {
+	h := sha256.New()
+	err := fs.WalkDir(files, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(files, path)
+		fmt.Fprintf(h, "%s %d\n", path, len(content))
+		_, _ = io.Writer(h).Write(content) // A hash never refuses bytes.
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("read the migrations: %w", err)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:8]), nil
+}
