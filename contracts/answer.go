@@ -34,6 +34,7 @@ type Lease struct {
 // Effect is one external write of the run.
 type Effect struct {
 	OperationID string `json:"operation_id"`
-	State       string `json:"state"`                 // pending, sending, accepted, completed, unknown, held, failed or cancelled
-	ExternalID  string `json:"external_id,omitempty"` // the provider's id
+	// State is pending, sending, accepted, completed, unknown, held, failed or cancelled.
+	State      string `json:"state"`
+	ExternalID string `json:"external_id,omitempty"` // the provider's id
 }

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// What Decode's errors wrap. None of them goes away by itself: a consumer parks the message with the text as its reason.
+// What Decode's errors wrap. None of them goes away by itself: a consumer parks the message with the text as reason.
 var (
 	ErrMalformed      = errors.New("malformed event")
 	ErrUnknownType    = errors.New("unknown event type")

@@ -22,15 +22,18 @@ func TestDecode(t *testing.T) {
 		want     error
 		says     string
 	}{
-		{"AnUnknownTypeIsToldApart", "holdpoint.intent.submitted.v1", "holdpoint.intent.vanished.v1", ErrUnknownType, "vanished"},
-		{"AnUnknownVersionIsToldApart", "submitted.v1", "submitted.v2", ErrUnknownVersion, "reads holdpoint.intent.submitted.v1"},
+		{"AnUnknownTypeIsToldApart", "holdpoint.intent.submitted.v1", "holdpoint.intent.vanished.v1", ErrUnknownType,
+			"vanished"},
+		{"AnUnknownVersionIsToldApart", "submitted.v1", "submitted.v2", ErrUnknownVersion,
+			"reads holdpoint.intent.submitted.v1"},
 		{"ATypeWithoutVersionIsUnknown", "intent.submitted.v1", "intent.submitted", ErrUnknownType, ""},
 		{"NotJSON", `"run_id":`, `"run_id"`, ErrMalformed, "not JSON"},
 		{"InvalidUTF8", "v1:8a7f", "v1:\xff", ErrMalformed, "UTF-8"},
 		{"OtherSpecVersion", `"1.0"`, `"0.3"`, ErrMalformed, "allowed: 1.0"},
 		{"MissingMember", `,"intent_hash":"v1:8a7f"`, ``, ErrMalformed, "intent_hash is missing"},
 		{"RepeatedMember", `"intent_revision":1`, `"intent_revision":1,"intent_revision":2`, ErrMalformed, "there twice"},
-		{"RepeatHiddenByAnEscape", `"intent_revision":1`, `"intent_revision":1,"intent\u005frevision":2`, ErrMalformed, "there twice"},
+		{"RepeatHiddenByAnEscape", `"intent_revision":1`, `"intent_revision":1,"intent\u005frevision":2`, ErrMalformed,
+			"there twice"},
 		{"OtherLetterCaseIsAnotherMember", `"intent_hash"`, `"Intent_Hash"`, ErrMalformed, "intent_hash is missing"},
 		{"NumberAsText", `"intent_revision":1`, `"intent_revision":"1"`, ErrMalformed, "must be a plain integer"},
 		{"FractionalNumber", `"intent_revision":1`, `"intent_revision":1.0`, ErrMalformed, "must be a plain integer"},

@@ -1,5 +1,5 @@
-// Package contracts holds what crosses Holdpoint's borders: the events on the bus, the proposals that workers submit and
-// the answers they get. It imports only the standard library, so that an integrator can import it alone.
+// Package contracts holds what crosses Holdpoint's borders: the events on the bus, the proposals that workers submit
+// and the answers they get. It imports only the standard library, so that an integrator can import it alone.
 //
 // # Events
 //
@@ -19,9 +19,9 @@
 //
 // # Versions
 //
-// Within one version, members are only ever added, and only optional ones. A decoder therefore skips members that it does
-// not know, so that services of two releases can run side by side; whatever it does know must be there exactly once, in
-// exactly this letter case, and of the right type. Any other change is a new version beside the old. A golden of each
-// version stays in testdata/golden and must always decode; testdata/shipped keeps each schema as it was shipped, and a
-// test compares.
+// Within one version, members are only ever added, and only optional ones. A decoder therefore skips members that it
+// does not know, so that services of two releases can run side by side; whatever it does know must be there exactly
+// once, in exactly this letter case, and of the right type. Any other change is a new version beside the old. A golden
+// of each version stays in testdata/golden and must always decode; testdata/shipped keeps each schema as it was
+// shipped, and a test compares.
 package contracts

@@ -9,8 +9,8 @@ import (
 // timeLayout is RFC 3339 in UTC with the microseconds that Postgres keeps.
 const timeLayout = "2006-01-02T15:04:05.999999Z07:00"
 
-// AppendJSON appends the event in structured CloudEvents JSON. Members come in a fixed order, so equal events have equal
-// bytes.
+// AppendJSON appends the event in structured CloudEvents JSON. Members come in a fixed order, so that equal events have
+// equal bytes.
 func (e Event) AppendJSON(dst []byte) []byte {
 	dst = append(dst, `{"specversion":"1.0","id":`...)
 	dst = appendString(dst, e.ID)
@@ -61,7 +61,8 @@ func appendList(dst []byte, list []string) []byte {
 	return append(dst, ']')
 }
 
-// appendString writes a JSON string. Nearly all our strings are plain ASCII and are copied; encoding/json escapes the rest.
+// appendString writes a JSON string. Nearly all our strings are plain ASCII and are copied; encoding/json escapes the
+// rest.
 func appendString(dst []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c == '"' || c == '\\' || c >= utf8.RuneSelf {

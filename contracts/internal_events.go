@@ -1,7 +1,7 @@
 package contracts
 
-// Internal events: type, bus subject and data. They carry ids and hashes, never payloads (B6); who consumes one reads the
-// rest from Postgres.
+// Internal events: type, bus subject and data. They carry ids and hashes, never payloads (B6); who consumes one reads
+// the rest from Postgres.
 const (
 	TypeIntentSubmitted = "holdpoint.intent.submitted.v1"
 	TypeEffectRequested = "holdpoint.effect.requested.v1"

@@ -71,7 +71,9 @@ func NewProblem(code, detail string) *Problem {
 	if !ok {
 		code, kind = CodeInternal, problemKinds[CodeInternal]
 	}
-	p := &Problem{Type: "urn:holdpoint:problem:" + code, Title: kind.title, Status: kind.status, Detail: detail, Code: code}
+	p := &Problem{
+		Type: "urn:holdpoint:problem:" + code, Title: kind.title, Status: kind.status, Detail: detail, Code: code,
+	}
 	if code == CodePayloadMismatch || code == CodeOwnershipLost {
 		p.Result = code
 	}

@@ -10,13 +10,14 @@ type Proposal struct {
 	ActionType string `json:"action_type"`
 	Target     Target `json:"target"`
 	// ProposedChange is an object of the shape that the action type's own schema says (M2).
-	ProposedChange  json.RawMessage `json:"proposed_change"`
-	CurrentVersion  string          `json:"current_version,omitempty"` // of the target, as the proposer read it
-	Evidence        []Evidence      `json:"evidence,omitempty"`
-	Assumptions     []string        `json:"assumptions,omitempty"`
-	Uncertainty     string          `json:"uncertainty,omitempty"` // low, medium or high; it can only make the route stricter (M6)
-	Model           *Model          `json:"model,omitempty"`
-	WorkflowVersion string          `json:"workflow_version"` // such as "crm-enrichment@3"
+	ProposedChange json.RawMessage `json:"proposed_change"`
+	CurrentVersion string          `json:"current_version,omitempty"` // of the target, as the proposer read it
+	Evidence       []Evidence      `json:"evidence,omitempty"`
+	Assumptions    []string        `json:"assumptions,omitempty"`
+	// Uncertainty is low, medium or high; it can only make the route stricter (M6).
+	Uncertainty     string `json:"uncertainty,omitempty"`
+	Model           *Model `json:"model,omitempty"`
+	WorkflowVersion string `json:"workflow_version"` // such as "crm-enrichment@3"
 }
 
 // Levels of Proposal.Uncertainty.

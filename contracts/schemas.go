@@ -14,8 +14,8 @@ func Schemas() fs.FS {
 	return sub
 }
 
-// ProposalSchema is the JSON Schema of a Proposal. It refuses unknown members (M2); the shape of proposed_change is left
-// to the schema of the action type.
+// ProposalSchema is the JSON Schema of a Proposal. It refuses unknown members (M2); the shape of proposed_change is
+// left to the schema of the action type.
 func ProposalSchema() []byte {
 	data, _ := schemas.ReadFile("schemas/proposal.v1.json") // embedded
 	return data

@@ -16,16 +16,16 @@ type board struct {
 	accepted  atomic.Int64 // keys with an accepted answer
 	completed atomic.Int64 // keys whose run completed
 	ended     atomic.Int64 // keys whose run ended otherwise
+	closed    atomic.Int64 // keys with both an accepted answer and an ended run
 	last      atomic.Int64 // when the last run ended, in nanoseconds after start
 }
 
-// entry is one key. The two strings are each written once, by whoever sets the flag before them.
+// entry is one key.
 type entry struct {
-	first       atomic.Int64 // when its first copy was due, in nanoseconds after start, plus one; 0 is never
-	accepted    atomic.Bool
-	over        atomic.Bool
-	runID       string
-	operationID string
+	first     atomic.Int64           // when its first copy was due, in nanoseconds after start, plus one; 0 is never
+	run       atomic.Pointer[string] // the run it was accepted as; nil before that
+	operation atomic.Pointer[string] // of the run that ended, "" where it made none; nil before that
+	known     atomic.Int32           // how many of the two are set
 }
 
 func newBoard(run string, keys int, start time.Time) *board {
@@ -55,10 +55,16 @@ func (b *board) sent(key int, due time.Time) {
 
 // accept notes the run that a key was accepted as. Only the first such answer counts; the tally shows further ones.
 func (b *board) accept(key int, runID string) {
-	e := &b.entries[key]
-	if e.accepted.CompareAndSwap(false, true) {
-		e.runID = runID
+	if b.entries[key].run.CompareAndSwap(nil, &runID) {
 		b.accepted.Add(1)
+		b.learn(key)
+	}
+}
+
+// learn counts the key as closed with the second of its two facts: a run may well end before its answer arrives.
+func (b *board) learn(key int) {
+	if b.entries[key].known.Add(1) == 2 {
+		b.closed.Add(1)
 	}
 }
 
@@ -66,11 +72,9 @@ func (b *board) accept(key int, runID string) {
 // that is not ours or has ended already: events are delivered at least once.
 func (b *board) finish(idempotencyKey, operationID string, completed bool, now time.Time) (time.Duration, bool) {
 	key, ours := b.index(idempotencyKey)
-	if !ours || !b.entries[key].over.CompareAndSwap(false, true) {
+	if !ours || !b.entries[key].operation.CompareAndSwap(nil, &operationID) {
 		return 0, false
 	}
-	e := &b.entries[key]
-	e.operationID = operationID
 	since := now.Sub(b.start)
 	b.last.Store(since.Nanoseconds())
 	if completed {
@@ -78,7 +82,8 @@ func (b *board) finish(idempotencyKey, operationID string, completed bool, now t
 	} else {
 		b.ended.Add(1)
 	}
-	return since - time.Duration(e.first.Load()-1), true
+	b.learn(key) // last: whoever waits for open runs reads the counts next
+	return since - time.Duration(b.entries[key].first.Load()-1), true
 }
 
 // fired counts the keys of which at least one copy was due.
@@ -93,4 +98,4 @@ func (b *board) fired() int {
 }
 
 // open is how many accepted runs have not ended.
-func (b *board) open() int64 { return b.accepted.Load() - b.completed.Load() - b.ended.Load() }
+func (b *board) open() int64 { return b.accepted.Load() - b.closed.Load() }

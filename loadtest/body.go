@@ -16,8 +16,8 @@ const (
 // maxKeys is how many keys fit into digitsHole.
 const maxKeys = 100_000_000
 
-// template is text in which only the digits of a key differ, so that rendering is one copy and a few patches, the length
-// never changes, and all copies of a key are byte-identical.
+// template is text in which only the digits of a key differ, so that rendering is one copy and a few patches, the
+// length never changes, and all copies of a key are byte-identical.
 type template struct {
 	text  []byte
 	holes []int // offsets of digitsHole

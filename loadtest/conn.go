@@ -19,9 +19,10 @@ const staleAfter = 5 * time.Second
 // answerTimeout is how long an answer may take through either door.
 const answerTimeout = 30 * time.Second
 
-// conn is one keep-alive HTTP/1.1 connection that carries ready-made request bytes. It is not net/http's client for two
-// reasons: that one sends a request with an Idempotency-Key a second time, unasked, where a connection breaks, so that
-// the driver would not know what it has delivered; and it costs several times the CPU, which the system under test needs.
+// conn is one keep-alive HTTP/1.1 connection that carries ready-made request bytes. It is not net/http's client for
+// two reasons: that one sends a request with an Idempotency-Key a second time, unasked, where a connection breaks, so
+// that the driver would not know what it has delivered; and it costs several times the CPU, which the system under
+// test needs.
 type conn struct {
 	addr   string
 	dialer net.Dialer
@@ -46,8 +47,8 @@ func hostOf(base string) (string, error) {
 	return u.Host, nil
 }
 
-// do sends the request once and returns the status and body. The body is valid until the next call. After an error it is
-// not known whether the request was processed; the next call uses a new connection.
+// do sends the request once and returns the status and body. The body is valid until the next call. After an error it
+// is not known whether the request was processed; the next call uses a new connection.
 func (c *conn) do(ctx context.Context, request []byte) (int, []byte, error) {
 	if err := c.connect(ctx); err != nil {
 		return 0, nil, err

@@ -47,8 +47,8 @@ func upper(i int) time.Duration {
 	return time.Duration((1<<subBits|i&(1<<subBits-1))+1) << shift * time.Microsecond
 }
 
-// quantile returns a duration that the share q in [0, 1] of all values lies below, at most 1.6 % too large; 0 where
-// nothing was counted.
+// quantile returns a duration that the share q in [0, 1] of all values lies below, too large by at most 1.6 % or a
+// microsecond; 0 where nothing was counted.
 func (h *histogram) quantile(q float64) time.Duration {
 	if h.total == 0 {
 		return 0

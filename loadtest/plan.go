@@ -52,8 +52,8 @@ func (q *queue) take() (int, bool) {
 	return n, n < q.plan.total()
 }
 
-// side picks one of deliveries n and n+1, n being even. With an even number of copies the doors change sides from key to
-// key; else one door would always carry the first copy.
+// side picks one of deliveries n and n+1, n being even. With an even number of copies the doors change sides from key
+// to key; else one door would always carry the first copy.
 func (q *queue) side(n int) int {
 	side := 0
 	if q.second {

@@ -42,12 +42,15 @@ func drive(ctx context.Context, opts options, progress io.Writer) (*report, erro
 	if err != nil {
 		return nil, fmt.Errorf("ask the sandbox before the load: %w", err)
 	}
-	s := newSession(opts, system)
-	watch, err := newWatch(ctx, s)
+	watch, err := newWatch(ctx, system)
 	if err != nil {
 		return nil, err
 	}
 	defer watch.close()
+	s := newSession(opts, system)
+	if err := watch.follow(s.board); err != nil {
+		return nil, err
+	}
 	if err := s.load(ctx, progress); err != nil {
 		return nil, err
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -85,18 +84,10 @@ func (t *tally) loudest(n int) []string {
 	return lines[:min(n, len(lines))]
 }
 
-// answer is what both doors answer: contracts.Answer, or contracts.Problem where the event was refused.
-type answer struct {
-	Result string `json:"result"`
-	RunID  string `json:"run_id"`
-	Code   string `json:"code"`
-	Detail string `json:"detail"`
-}
-
 // judge counts the answer to one delivery of a key that was due at a moment.
 func (t *tally) judge(s *shard, b *board, key int, due time.Time, body []byte) {
-	var a answer
-	if err := json.Unmarshal(body, &a); err != nil {
+	a, err := readAnswer(body)
+	if err != nil {
 		t.fail(s, "unreadable answer: %v", err)
 		return
 	}

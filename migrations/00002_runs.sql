@@ -79,14 +79,15 @@ create table source_rules (
 -- An intent is the immutable canonical snapshot that a rule or a person authorises. Its hash covers the revision, so the hash
 -- names it; the bytes are kept as bytes, because a hash over re-read jsonb never matches.
 create table intents (
-  tenant_id   text        not null,
-  run_id      uuid        not null,
-  intent_hash bytea       not null,
-  revision    integer     not null,
-  canonical   bytea       not null,
-  action_type text        not null,
-  model       jsonb       not null default '{}',
-  created_at  timestamptz not null default clock_timestamp(),
+  tenant_id    text        not null,
+  run_id       uuid        not null,
+  intent_hash  bytea       not null,
+  revision     integer     not null,
+  canonical    bytea       not null,
+  action_type  text        not null,
+  model        jsonb       not null default '{}',
+  submitted_by uuid,                 -- the lease owner who proposed it; null where the event carried it
+  created_at   timestamptz not null default clock_timestamp(),
   constraint intents_pkey primary key (tenant_id, run_id, intent_hash),
   constraint intents_run foreign key (tenant_id, run_id) references runs,
   constraint intents_hash_matches check (intent_hash = sha256(canonical)),

@@ -31,6 +31,7 @@ create table effects (
   unknown_since    timestamptz,
   external_id      text,
   record_version   text,
+  move_id          uuid,                               -- of the last settlement, so that a repeated one learns that it was made
   next_check_at    timestamptz not null,
   created_at       timestamptz not null default clock_timestamp(),
   updated_at       timestamptz not null default clock_timestamp(),

@@ -20,7 +20,7 @@ grant select on runs, intents, policy_decisions, approvals, authorizations, effe
 grant update (state, outcome, outcome_reason, version, next_check_at, updated_at, ended_at) on runs to holdpoint_policy;
 grant insert on policy_decisions to holdpoint_policy;
 grant insert (tenant_id, run_id, intent_hash, approval_id, action_type, audience, reasons, correlation_id, decide_by,
-  execute_within) on approvals to holdpoint_policy, holdpoint_dispatcher;
+  execute_within) on approvals to holdpoint_policy, holdpoint_dispatcher, holdpoint_reconciler;
 grant insert (tenant_id, run_id, intent_hash, authorization_id, decision_id, decision_route, execute_by)
   on authorizations to holdpoint_policy;
 grant insert (tenant_id, run_id, revision, ordinal, intent_hash, authorization_id, operation_id, action_type, connector, operation,
@@ -31,7 +31,7 @@ grant select on runs, intents, policy_decisions, approvals, authorizations, effe
 grant update (state, outcome, outcome_reason, version, next_check_at, updated_at, ended_at) on runs
   to holdpoint_dispatcher, holdpoint_reconciler, holdpoint_operator;
 grant update (state, hold_reason, open, maybe_sent, unread_outcome, first_sent_at, attempts, lease_owner, lease_expires_at,
-  lookups, absences, unknown_since, external_id, record_version, next_check_at, updated_at) on effects
+  lookups, absences, unknown_since, external_id, record_version, move_id, next_check_at, updated_at) on effects
   to holdpoint_dispatcher, holdpoint_reconciler, holdpoint_operator;
 grant insert on effect_attempts to holdpoint_dispatcher;
 grant update (class, sent, http_status, external_id, provider_request_id, request_digest, duration, detail, finished_at)

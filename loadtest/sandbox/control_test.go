@@ -70,7 +70,9 @@ func TestControl(t *testing.T) {
 	t.Run("RulesAreListedWithTheirHistoryAndCleared", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		id := w.fault(sandbox.Rule{Match: sandbox.Match{Nth: 2}, Fault: sandbox.Fault{Kind: sandbox.ErrorBeforeAccept, Status: 500}})
+		id := w.fault(sandbox.Rule{
+			Match: sandbox.Match{Nth: 2}, Fault: sandbox.Fault{Kind: sandbox.ErrorBeforeAccept, Status: 500},
+		})
 		w.refund()
 		require.Equal(t, 500, w.refund().status)
 		w.refund()

@@ -1,6 +1,7 @@
 package sandbox
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"strconv"
@@ -9,9 +10,9 @@ import (
 
 // contactRequest is the body of POST /crm/contacts and PATCH /crm/contacts/{id}. ExternalID counts on POST alone.
 type contactRequest struct {
-	ExternalID string                     `json:"external_id"`
-	Fields     map[string]json.RawMessage `json:"fields"`
-	Reference  string                     `json:"reference"`
+	ExternalID string          `json:"external_id"`
+	Fields     json.RawMessage `json:"fields"` // an object; its members are merged into the contact's
+	Reference  string          `json:"reference"`
 }
 
 func createContact(x *exchange) {
@@ -59,20 +60,15 @@ func (x *exchange) contactWrite(in *contactRequest) (*Write, bool) {
 		return nil, false
 	}
 	x.refer(in.Reference)
-	w := &Write{}
-	if len(in.Fields) > 0 {
-		fields, err := json.Marshal(in.Fields)
-		if err != nil {
-			x.refuse(badRequest("fields: %v", err))
-			return nil, false
-		}
-		w.Fields = fields
+	if in.Fields != nil && !bytes.HasPrefix(in.Fields, []byte("{")) {
+		x.refuse(invalid("invalid_fields", "fields must be an object"))
+		return nil, false
 	}
-	return w, true
+	return &Write{Fields: in.Fields}, true
 }
 
-// matches evaluates If-Match against one version: absent and * always hold, quotes and W/ are optional (RFC 9110 §13.1.1
-// wants quotes; real CRMs are lax).
+// matches evaluates If-Match against one version: absent and * always hold, quotes and W/ are optional (RFC 9110,
+// 13.1.1 wants quotes; real CRMs are lax).
 func matches(condition string, current int) bool {
 	if condition == "" || condition == "*" {
 		return true

@@ -31,7 +31,8 @@ func TestCRM(t *testing.T) {
 		require.Equal(t, http.StatusOK, first.status)
 		require.Equal(t, "c-1", first.body["id"])
 		require.Equal(t, "2", first.body["version"])
-		second := w.must(http.MethodPatch, "/crm/contacts/c-1", `{"fields":{"employees":"42"},"reference":"op-2"}`, "If-Match", "2")
+		const body = `{"fields":{"employees":"42"},"reference":"op-2"}`
+		second := w.must(http.MethodPatch, "/crm/contacts/c-1", body, "If-Match", "2")
 		require.Equal(t, "3", second.body["version"])
 
 		contact := w.must(http.MethodGet, "/crm/contacts/c-1", "")
@@ -43,6 +44,16 @@ func TestCRM(t *testing.T) {
 		update := found[0].(map[string]any)
 		require.Equal(t, first.body["update_id"], update["id"])
 		require.Equal(t, []any{"op-1", "c-1", "2"}, []any{update["reference"], update["contact_id"], update["version"]})
+	})
+
+	t.Run("FieldsMustBeAnObject", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		for _, body := range []string{`{"fields":["a"]}`, `{"fields":"a"}`, `{"fields":null}`} {
+			got := w.must(http.MethodPatch, "/crm/contacts/c-1", body, "If-Match", "1")
+			require.Equal(t, "invalid_fields", got.code(), body)
+		}
+		w.written(0)
 	})
 
 	t.Run("StaleVersionConflictsAndWritesNothing", func(t *testing.T) {

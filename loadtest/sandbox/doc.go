@@ -1,6 +1,6 @@
 // Package sandbox plays the external systems that effects reach: a payments API and a CRM API over HTTP. It keeps its
-// own durable ledger of the writes it accepted, so that a test can ask the outside world, and not the system under test,
-// how often something happened. It runs as its own process, which crash tests never kill.
+// own durable ledger of the writes it accepted, so that a test can ask the outside world, and not the system under
+// test, how often something happened. It runs as its own process, which crash tests never kill.
 //
 // # A write's life
 //

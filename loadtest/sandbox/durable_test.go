@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -63,6 +64,16 @@ func TestRestart(t *testing.T) {
 		require.Equal(t, 500, w.refund("Idempotency-Key", "k-4").status)
 		w.written(4)
 		require.Equal(t, "re_5", w.refund().body["id"], "ids go on where they were")
+	})
+
+	t.Run("UnusedConnectionDoesNotHoldUpTheStop", func(t *testing.T) {
+		t.Parallel()
+		client, stop := sandboxtest.Start(t, sandbox.Config{DataDir: t.TempDir(), Logger: quiet})
+		conn, err := net.Dial("tcp", strings.TrimPrefix(client.URL(), "http://"))
+		require.NoError(t, err)
+		t.Cleanup(func() { conn.Close() })
+		require.NoError(t, client.Healthy(t.Context())) // accepted later, so the first one is accepted too
+		stop()
 	})
 
 	t.Run("LedgerWithAGapIsRefused", func(t *testing.T) {

@@ -63,7 +63,9 @@ func TestFaultsBeforeAcceptance(t *testing.T) {
 	t.Run("ErrorAnswersItsStatusAndCode", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		w.fault(onWrites(sandbox.Fault{Kind: sandbox.ErrorBeforeAccept, Status: 422, Code: "account_closed", Message: "closed"}))
+		w.fault(onWrites(sandbox.Fault{
+			Kind: sandbox.ErrorBeforeAccept, Status: 422, Code: "account_closed", Message: "closed",
+		}))
 		got := w.refund()
 		require.Equal(t, 422, got.status)
 		require.Equal(t, map[string]any{"error": map[string]any{"code": "account_closed", "message": "closed"}}, got.body)

@@ -46,8 +46,9 @@ func (c *commit) wait() error {
 
 var errJournalClosed = errors.New("the ledger is closed")
 
-// openJournal reads the file at path, hands each intact line to replay and starts the writer. A torn tail, which is what
-// a crash in mid-write leaves, is cut off: no such line was ever acknowledged. Damage before intact lines is an error.
+// openJournal reads the file at path, hands each intact line to replay and starts the writer. A torn tail, which is
+// what a crash in mid-write leaves, is cut off: no such line was ever acknowledged. Damage before intact lines is an
+// error.
 func openJournal(path string, delay time.Duration, replay func(line []byte) error) (*journal, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -105,7 +105,8 @@ func TestIdempotencyKeys(t *testing.T) {
 		w.fault(sandbox.Rule{
 			Match: sandbox.Match{Nth: 2}, Fault: sandbox.Fault{Kind: sandbox.IgnoreIdempotencyKey},
 		})
-		first, second, third := w.refund("Idempotency-Key", "k"), w.refund("Idempotency-Key", "k"), w.refund("Idempotency-Key", "k")
+		send := func() reply { return w.refund("Idempotency-Key", "k") }
+		first, second, third := send(), send(), send()
 		require.NotEqual(t, first.body["id"], second.body["id"])
 		require.Equal(t, first.body["id"], third.body["id"])
 		w.written(2)

@@ -40,7 +40,8 @@ func TestPayments(t *testing.T) {
 	t.Run("ReferenceMayComeInTheHeader", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		w.must(http.MethodPost, "/payments/refunds", `{"amount":3,"currency":"EUR","payment_id":"p"}`, "X-Operation-Id", "op-9")
+		const body = `{"amount":3,"currency":"EUR","payment_id":"p"}`
+		w.must(http.MethodPost, "/payments/refunds", body, "X-Operation-Id", "op-9")
 		require.Equal(t, "op-9", w.written(1)[0].Reference)
 	})
 
@@ -61,7 +62,9 @@ func TestPayments(t *testing.T) {
 	t.Run("WhatIsNotAPlainPositiveAmountIsRefused", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		for _, amount := range []string{`null`, `0`, `"0.00"`, `-1`, `"1e2"`, `1e2`, `"1,5"`, `"007"`, `""`, `{}`, `"1.00001"`} {
+		for _, amount := range []string{
+			`null`, `0`, `"0.00"`, `-1`, `"1e2"`, `1e2`, `"1,5"`, `"007"`, `""`, `{}`, `"1.00001"`,
+		} {
 			body := `{"amount":` + amount + `,"currency":"EUR","payment_id":"p"}`
 			got := w.must(http.MethodPost, "/payments/refunds", body)
 			require.Equal(t, http.StatusUnprocessableEntity, got.status, amount)

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -34,6 +35,7 @@ type Server struct {
 
 	mu            sync.Mutex
 	personalities map[string]Personality
+	unused        map[net.Conn]bool // connections that have not sent a byte yet
 }
 
 // New opens the ledger and the listener, so that Addr is known. Run must follow; it closes both.
@@ -57,8 +59,9 @@ func New(cfg Config) (*Server, error) {
 		closing:       make(chan struct{}),
 		boot:          randomHex(4),
 		personalities: map[string]Personality{Payments: cfg.Payments, CRM: cfg.CRM},
+		unused:        map[net.Conn]bool{},
 	}
-	s.http = &http.Server{Handler: s.identified(s.routes()), ReadHeaderTimeout: 10 * time.Second}
+	s.http = &http.Server{Handler: s.identified(s.routes()), ReadHeaderTimeout: 10 * time.Second, ConnState: s.noteConn}
 	return s, nil
 }
 
@@ -95,13 +98,38 @@ func (s *Server) Run(ctx context.Context) error {
 // stop lets the hanging go, the others finish, and closes the ledger last.
 func (s *Server) stop() error {
 	close(s.closing)
+	s.dropUnused()
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
 	err := s.http.Shutdown(ctx)
+	if errors.Is(err, context.DeadlineExceeded) {
+		s.cfg.Logger.Warn("sandbox cuts off answers that did not finish; their writes are in the ledger")
+		err = s.http.Close()
+	}
 	if err != nil {
-		err = errors.Join(fmt.Errorf("stop the sandbox: %w", err), s.http.Close())
+		err = fmt.Errorf("stop the sandbox: %w", err)
 	}
 	return errors.Join(err, s.ledger.journal.close())
+}
+
+// noteConn keeps track of connections that nobody has used. HTTP clients dial such ones in advance, and
+// http.Server.Shutdown would wait five seconds for each.
+func (s *Server) noteConn(conn net.Conn, state http.ConnState) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if state == http.StateNew {
+		s.unused[conn] = true
+		return
+	}
+	delete(s.unused, conn)
+}
+
+func (s *Server) dropUnused() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for conn := range s.unused {
+		conn.Close() // nothing was asked over it
+	}
 }
 
 // announce writes the ready file in one step, so that nobody reads half of it.

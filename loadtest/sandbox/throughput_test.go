@@ -13,8 +13,8 @@ import (
 	"github.com/holdpoint/holdpoint/loadtest/sandbox/sandboxtest"
 )
 
-// BenchmarkDurableWrites is the whole way of a write over HTTP with keep-alive: the sandbox must not be what a load test
-// measures.
+// BenchmarkDurableWrites is the whole way of a write over HTTP with keep-alive: the sandbox must not be what a load
+// test measures.
 func BenchmarkDurableWrites(b *testing.B) {
 	client := sandboxtest.New(b)
 	pooled := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 128}}

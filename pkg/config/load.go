@@ -32,8 +32,8 @@ func LoadDir(dir string) (*Config, error) { return Load(os.DirFS(dir)) }
 
 // Load reads and checks a configuration directory: tenants/<id>/{tenant,sources,actions,policy,connectors}.yaml and
 // tenants/<id>/schemas/*.json. Its error joins an *Error for everything that is wrong, each with file, line and column.
-// Where a connector's base_url, allowed_hosts, bearer_env or bearer_file hold ${NAME} or ${NAME:-default}, the process's
-// environment is read.
+// Where a connector's base_url, allowed_hosts, bearer_env or bearer_file hold ${NAME} or ${NAME:-default}, the
+// environment of the process is read.
 func Load(fsys fs.FS) (*Config, error) { return LoadEnv(fsys, os.LookupEnv) }
 
 // LoadEnv is Load with another environment.
@@ -41,7 +41,7 @@ func LoadEnv(fsys fs.FS, getenv func(name string) (string, bool)) (*Config, erro
 	l := &loader{fsys: fsys, getenv: getenv, files: map[string][]byte{}}
 	tenants := l.tenants()
 	if err := l.join(); err != nil {
-		return nil, fmt.Errorf("configuration has %d mistakes:\n%w", len(l.list), err)
+		return nil, fmt.Errorf("the configuration cannot be used, %d to mend:\n%w", len(l.list), err)
 	}
 	return &Config{Tenants: tenants, Version: l.version()}, nil
 }

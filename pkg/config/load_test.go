@@ -66,8 +66,53 @@ func TestLoadRefuses(t *testing.T) {
 			[]string{"actions.yaml:7:12: owner must be a text, found the value 7; put it in quotes"}},
 		{"ATextForATruthValue", "actions.yaml", "reversible: true", "reversible: \"yes\"",
 			[]string{`reversible must be true or false, found the text "yes"`}},
-		{"AnAnchor", "actions.yaml", "owner: sales-operations", "owner: &o sales", []string{"anchor or alias, which are not supported"}},
-		{"AMissingSetting", "actions.yaml", "    reversible: true\n", "", []string{"reversible is missing, allowed: true, false"}},
+		{"AnAnchor", "actions.yaml", "owner: sales-operations", "owner: &o sales",
+			[]string{"anchor or alias, which are not supported"}},
+		{"AYAMLTag", "actions.yaml", "owner: sales-operations", "owner: !!str sales",
+			[]string{"owner must be a text, found a YAML tag, which is not supported"}},
+		{"AMergeKey", "actions.yaml", "owner: sales-operations", "<<: {owner: sales}",
+			[]string{"actions.yaml:7:5: must be a plain name; merge keys", "owner is missing; it must be a text"}},
+		{"TwoDocuments", "policy.yaml", "rules:\n", "rules: []\n---\nrules:\n", []string{"must hold one YAML document"}},
+		{"AListForAMapping", "sources.yaml", "lease:\n", "lease: [1]\n    other:\n",
+			[]string{"must be a mapping of names to values, found a list"}},
+		{"AMappingForAList", "actions.yaml", "audience: [support-lead]", "audience: {support: lead}",
+			[]string{"audience must be a list, found a mapping"}},
+		{"ANumberInAListOfTexts", "actions.yaml", "audience: [support-lead]", "audience: [support-lead, 7, ~]",
+			[]string{"audience[1] must be a text, found the value 7", "audience[2] must be a text, found nothing"}},
+		{"ARepeatedItem", "actions.yaml", "audience: [support-lead]", "audience: [a, b, a]",
+			[]string{`audience[2] repeats "a"`}},
+		{"AnEmptyText", "actions.yaml", "owner: sales-operations", "owner: ' '", []string{"owner must not be empty"}},
+		{"AnEmptyPointer", "sources.yaml", "proposal: /proposal", `proposal: ""`,
+			[]string{"proposal must be a JSON pointer such as /customer/id; leave it out to mean the whole"}},
+		{"AMissingDuration", "actions.yaml", "    decide_within: 4h # then the request expires\n", "",
+			[]string{"decide_within is missing; it must be a duration such as 30s"}},
+		{"AMissingVersion", "sources.yaml", "      - version: 1\n", "      - overlap_with: 0\n",
+			[]string{"version is missing; versions count up from 1"}},
+		{"ASourceWithoutRules", "sources.yaml", "    lease:\n", "    lease:\n    rules: ~\n  - id: more\n    mode: inline\n" +
+			"    other:\n", []string{"rules is missing; it must list at least one version with key and hash"}},
+		{"AHashOverNothing", "sources.yaml", "exclude: [/delivered_at]", "include: [/a]\n          exclude: ['']",
+			[]string{"exclude[0] must be a text"}},
+		{"AKeyWithoutScope", "tenant.yaml", "[publish, work, read]", "[]",
+			[]string{"scopes must list at least one of publish, work, read"}},
+		{"AMissingSchema", "actions.yaml", "    schema: payment.refund.json\n", "",
+			[]string{"schema is missing; it must name a file in schemas"}},
+		{"ASchemaThatIsNoObject", "schemas/payment.refund.json", "{", "[{}]\n//", []string{"not valid JSON"}},
+		{"AHostThatIsNone", "connectors.yaml", "concurrency: 64",
+			"allowed_hosts: ['127.0.0.1:7080', 'http://a/b']\n    concurrency: 64",
+			[]string{`allowed_hosts has "http://a/b", which must be host or host:port`}},
+		{"AConnectorWithoutOperations", "connectors.yaml", "  - id: sandbox-payments\n",
+			"  - id: idle\n    base_url: http://localhost\n  - id: sandbox-payments\n",
+			[]string{"operations is missing; it must list at least one operation"}},
+		{"ALookupWithoutExternalID", "connectors.yaml", "          external_id: /id\n", "",
+			[]string{"external_id is missing; it is the JSON pointer to the provider's id in a match"}},
+		{"AReadWithoutVersion", "connectors.yaml", "          version: /version\n\n", "\n",
+			[]string{"version is missing; it is the JSON pointer to the record's version"}},
+		{"APathWithoutSlash", "connectors.yaml", "path: /payments/refunds\n", "path: payments/refunds\n",
+			[]string{`path must begin with / (it is added to base_url), found "payments/refunds"`}},
+		{"ABodyThatIsNoJSON", "connectors.yaml", "currency: ${proposed_change.currency}", "currency: 0x10",
+			[]string{"body.currency cannot be written as JSON, found the value 0x10; put it in quotes"}},
+		{"AMissingSetting", "actions.yaml", "    reversible: true\n", "",
+			[]string{"reversible is missing, allowed: true, false"}},
 		{"ARiskOutsideTheList", "actions.yaml", "risk: low", "risk: tiny",
 			[]string{`actions.yaml:8:11: risk is "tiny", allowed: low, medium, high`}},
 		{"ACategoryOutsideTheList", "actions.yaml", "category: payment", "category: payments",
@@ -89,13 +134,16 @@ func TestLoadRefuses(t *testing.T) {
 		{"ASchemaOutsideTheFolder", "actions.yaml", "schema: payment.refund.json", "schema: ../tenant.yaml",
 			[]string{"must be the name of a .json file in schemas"}},
 		{"ARuleForAnUnregisteredAction", "policy.yaml", "action: payment.refund", "action: payment.refunds",
-			[]string{`action is "payment.refunds", which actions.yaml does not register, allowed: * or crm.contact.update, payment.refund`}},
+			[]string{`action is "payment.refunds", which actions.yaml does not register, allowed: * or crm.contact.update, ` +
+				"payment.refund"}},
 		{"AnUnknownRoute", "policy.yaml", "route: auto", "route: allow",
 			[]string{`policy.yaml:16:12: route is "allow", allowed: auto, human_review, repair, reject`}},
-		{"AKeyOfTwoForms", "sources.yaml", "key: {header: Idempotency-Key}", "key: {header: Idempotency-Key, cloud_event: true}",
+		{"AKeyOfTwoForms", "sources.yaml", "key: {header: Idempotency-Key}",
+			"key: {header: Idempotency-Key, cloud_event: true}",
 			[]string{"sources.yaml:12:14: key must have exactly one of header, cloud_event, pointers, cel; it has 2"}},
 		{"AKeyOfNoForm", "sources.yaml", "key: {header: Idempotency-Key}", "key: {}", []string{"it has 0"}},
-		{"AMissingKey", "sources.yaml", "        key: {header: Idempotency-Key}\n", "", []string{"sources.yaml:10:9: key is missing"}},
+		{"AMissingKey", "sources.yaml", "        key: {header: Idempotency-Key}\n", "",
+			[]string{"sources.yaml:10:9: key is missing"}},
 		{"AKeyExpressionThatYieldsNoText", "sources.yaml", "key: {header: Idempotency-Key}", "key: {cel: 'size(headers)'}",
 			[]string{"cel yields int, but a key is a string"}},
 		{"AKeyExpressionOverTheUnknown", "sources.yaml", "key: {header: Idempotency-Key}", "key: {cel: 'execution.id'}",
@@ -103,7 +151,8 @@ func TestLoadRefuses(t *testing.T) {
 		{"VersionsThatDescend", "sources.yaml", "      - version: 1\n",
 			"      - version: 2\n        key: {header: Idempotency-Key}\n      - version: 1\n",
 			[]string{"version is 1 after 2; versions must ascend"}},
-		{"AnOverlapWithAVersionThatIsNotThere", "sources.yaml", "      - version: 1\n", "      - version: 2\n        overlap_with: 1\n",
+		{"AnOverlapWithAVersionThatIsNotThere", "sources.yaml", "      - version: 1\n",
+			"      - version: 2\n        overlap_with: 1\n",
 			[]string{"overlap_with is 1, which must be an earlier version of this source"}},
 		{"ALeaseOverItsLifetime", "sources.yaml", "duration: 30s", "duration: 11m",
 			[]string{"duration is 11m0s, which must not be longer than max_lifetime, 10m0s"}},
@@ -115,49 +164,62 @@ func TestLoadRefuses(t *testing.T) {
 			[]string{"max_bytes must be a whole number from 1 to 1048576, found the value 2000000"}},
 		{"ABadSourceID", "sources.yaml", "id: agent-drafts", "id: Agent.Drafts",
 			[]string{`id is "Agent.Drafts", allowed: 1 to 64 of a-z, 0-9 and -`}},
-		{"AKeyHashThatIsNone", "tenant.yaml", "sha256: 839f", "sha256: 839F", []string{"allowed: 64 lower-case hexadecimal digits"}},
+		{"AKeyHashThatIsNone", "tenant.yaml", "sha256: 839f", "sha256: 839F",
+			[]string{"allowed: 64 lower-case hexadecimal digits"}},
 		{"AnUnknownScope", "tenant.yaml", "[publish, work, read]", "[publish, admin]",
 			[]string{`scopes: "admin" is no scope, allowed: publish, work, read`}},
 		{"AWorkflowWithoutVersion", "tenant.yaml", "crm-enrichment@3", "crm-enrichment",
 			[]string{`workflow_versions: "crm-enrichment" must be a name and a version`}},
-		{"AHostThatIsNotTheBaseURL's", "connectors.yaml", "concurrency: 64", "allowed_hosts: [crm.example.com]\n    concurrency: 64",
+		{"AHostThatIsNotTheBaseURL's", "connectors.yaml", "concurrency: 64",
+			"allowed_hosts: [crm.example.com]\n    concurrency: 64",
 			[]string{`allowed_hosts lacks "127.0.0.1:7080", the host of base_url`}},
 		{"ABaseURLThatIsNone", "connectors.yaml", "http://127.0.0.1:7080", "127.0.0.1:7080",
 			[]string{"connectors.yaml:8:15: base_url is \"127.0.0.1:7080\", which must be an absolute http or https URL"}},
-		{"ACredentialInTheURL", "connectors.yaml", "http://127.0.0.1:7080", "http://u:p@127.0.0.1:7080", []string{"must have no user"}},
-		{"AnEnvironmentVariableThatIsNotSet", "connectors.yaml", "${HOLDPOINT_SANDBOX_URL:-http://127.0.0.1:7080}", "${CRM_URL}",
+		{"ACredentialInTheURL", "connectors.yaml", "http://127.0.0.1:7080", "http://u:p@127.0.0.1:7080",
+			[]string{"must have no user"}},
+		{"AnEnvironmentVariableThatIsNotSet", "connectors.yaml", "${HOLDPOINT_SANDBOX_URL:-http://127.0.0.1:7080}",
+			"${CRM_URL}",
 			[]string{"base_url needs the environment variable CRM_URL, which is not set and has no default"}},
 		{"TwoCredentials", "connectors.yaml", "concurrency: 64", "bearer_env: A\n    bearer_file: /b\n    concurrency: 64",
 			[]string{"bearer_file and bearer_env are both set"}},
 		{"ATemplateOverTheUnknown", "connectors.yaml", "amount: ${proposed_change.amount}", "amount: ${change.amount}",
 			[]string{"body.amount: ${change.amount} names nothing of an intent, allowed: proposed_change, target"}},
-		{"ATemplateWithoutEnd", "connectors.yaml", "path: /crm/contacts/${target.record_id}", "path: '/crm/contacts/${target.record_id'",
+		{"ATemplateWithoutEnd", "connectors.yaml", "path: /crm/contacts/${target.record_id}",
+			"path: '/crm/contacts/${target.record_id'",
 			[]string{"path has ${ without }"}},
 		{"AMemberOfASingleValue", "connectors.yaml", "reference: ${operation_id}", "reference: ${operation_id.x}",
 			[]string{"operation_id is a single value without members"}},
-		{"AnUnknownTargetMember", "connectors.yaml", "path: /crm/contacts/${target.record_id}", "path: /crm/contacts/${target.id}",
+		{"AnUnknownTargetMember", "connectors.yaml", "path: /crm/contacts/${target.record_id}",
+			"path: /crm/contacts/${target.id}",
 			[]string{"target has the members system and record_id"}},
-		{"AReplayWithoutWindow", "connectors.yaml", "        key_window: 24h # the provider answers a repeated key with the first result for so long\n", "",
-			[]string{"replays needs idempotency_header and key_window", "key_margin is 1h0m0s, which must be shorter than key_window"}},
-		{"AnErrorCodeWithoutItsPlace", "connectors.yaml", "        error_code: /error/code\n", "", []string{"error_code is missing"}},
-		{"AMethodThatDoesNotWrite", "connectors.yaml", "method: POST", "method: GET", []string{`method is "GET", allowed: POST, PUT, PATCH, DELETE`}},
-		{"AStatusThatIsNone", "connectors.yaml", "[400, 404, 410, 422, 428]", "[400, 302]", []string{"refused[1] must be an HTTP status from 400 to 499"}},
+		{"AReplayWithoutWindow", "connectors.yaml", "key_window: 24h", "# key_window: 24h",
+			[]string{"replays needs idempotency_header and key_window",
+				"key_margin is 1h0m0s, which must be shorter than key_window"}},
+		{"AnErrorCodeWithoutItsPlace", "connectors.yaml", "        error_code: /error/code\n", "",
+			[]string{"error_code is missing"}},
+		{"AMethodThatDoesNotWrite", "connectors.yaml", "method: POST", "method: GET",
+			[]string{`method is "GET", allowed: POST, PUT, PATCH, DELETE`}},
+		{"AStatusThatIsNone", "connectors.yaml", "[400, 404, 410, 422, 428]", "[400, 302]",
+			[]string{"refused[1] must be an HTTP status from 400 to 499"}},
 		{"ABackoffOverItsCap", "connectors.yaml", "timeout: 10s", "timeout: 10s\n    backoff: {base: 2m}",
 			[]string{"base is 2m0s, which must not be longer than cap, 1m0s"}},
 		{"ASchemaThatIsNoJSON", "schemas/payment.refund.json", `"amount": {`, `"amount" {`,
 			[]string{"schemas/payment.refund.json:9:14: not valid JSON"}},
-		{"ASchemaWithARepeatedName", "schemas/payment.refund.json", `"currency": {`, `"amount": {"type": "string"}, "currency": {`,
+		{"ASchemaWithARepeatedName", "schemas/payment.refund.json", `"currency": {`, `"amount": {"type": "string"},
+			"currency": {`,
 			[]string{"schemas/payment.refund.json:10:", "not valid JSON"}},
 		{"ASchemaThatDoesNotCompile", "schemas/payment.refund.json", `"type": "number"`, `"type": "amount"`,
 			[]string{"schemas/payment.refund.json:1:1: compiling schema payment.refund.json"}},
-		{"ASchemaThatReadsAFile", "schemas/payment.refund.json", `{"enum": ["EUR", "USD", "GBP"]}`, `{"$ref": "file:///etc/passwd"}`,
+		{"ASchemaThatReadsAFile", "schemas/payment.refund.json", `{"enum": ["EUR", "USD", "GBP"]}`,
+			`{"$ref": "file:///etc/passwd"}`,
 			[]string{"a schema cannot refer to another file"}},
 		{"ASchemaThatPassesUnknownFields", "schemas/payment.refund.json", `"additionalProperties": false,`, ``,
 			[]string{`must refuse unknown fields: set "additionalProperties": false at the top`}},
 		{"ASchemaThatPassesUnknownFieldsInside", "schemas/crm.contact.update.json",
 			"\"additionalProperties\": false,\n      \"minProperties\"", `"minProperties"`,
 			[]string{`must refuse unknown fields: set "additionalProperties": false at /properties/fields`}},
-		{"ASchemaWithoutType", "schemas/payment.refund.json", `"type": "object",`, ``, []string{`must say "type": "object" at the top`}},
+		{"ASchemaWithoutType", "schemas/payment.refund.json", `"type": "object",`, ``,
+			[]string{`must say "type": "object" at the top`}},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -187,8 +249,9 @@ func TestLoad(t *testing.T) {
 		w.replace("actions.yaml", "risk: low", "risk: tiny")
 		w.replace("actions.yaml", "risk: high", "risk: huge")
 		_, err := w.load()
-		require.ErrorContains(t, err, "configuration has 3 mistakes:\ntenants/demo/actions.yaml:8:11: risk is \"tiny\", "+
-			"allowed: low, medium, high\ntenants/demo/actions.yaml:27:11: risk is \"huge\", allowed: low, medium, high\n"+
+		require.ErrorContains(t, err, "the configuration cannot be used, 3 to mend:\n"+
+			"tenants/demo/actions.yaml:8:11: risk is \"tiny\", allowed: low, medium, high\n"+
+			"tenants/demo/actions.yaml:27:11: risk is \"huge\", allowed: low, medium, high\n"+
 			"tenants/demo/policy.yaml:16:12: route is \"allow\"")
 		var one *config.Error
 		require.ErrorAs(t, err, &one)
@@ -200,7 +263,8 @@ func TestLoad(t *testing.T) {
 		w := newWorld(t)
 		delete(w.fs, demo+"connectors.yaml")
 		_, err := w.load()
-		require.ErrorContains(t, err, "configuration has 1 mistakes:\ntenants/demo/connectors.yaml: there is no file")
+		require.ErrorContains(t, err, "the configuration cannot be used, 1 to mend:\n"+
+			"tenants/demo/connectors.yaml: there is no file")
 	})
 
 	t.Run("AMisspeltFileIsReported", func(t *testing.T) {
@@ -218,7 +282,7 @@ func TestLoad(t *testing.T) {
 			w.fs[strings.Replace(name, "demo", "De.mo", 1)] = file
 		}
 		_, err := w.load()
-		require.ErrorContains(t, err, "tenants/De.mo: the folder's name is the tenant's id, allowed: 1 to 32 of a-z, 0-9 and -")
+		require.ErrorContains(t, err, "tenants/De.mo: the folder's name is the tenant's id, allowed: 1 to 32 of a-z")
 	})
 
 	t.Run("NoTenantIsAMistake", func(t *testing.T) {
@@ -248,7 +312,8 @@ func TestLoad(t *testing.T) {
 	t.Run("BodiesKeepNumbersAsWritten", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		w.replace("connectors.yaml", "currency: ${proposed_change.currency}", "fee: 1.10\n          flags: [true, null, {deep: 9007199254740993}]")
+		w.replace("connectors.yaml", "currency: ${proposed_change.currency}",
+			"fee: 1.10\n          flags: [true, null, {deep: 9007199254740993}]")
 		loaded, err := w.load()
 		require.NoError(t, err)
 		body := loaded.Tenants[0].Connectors[1].Operations[0].Body.(map[string]any)

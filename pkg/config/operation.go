@@ -49,7 +49,7 @@ func readOperations(o *object) []*Operation {
 // checkKeyProfile holds what is said about keys together: a same-key retry relies on all of it (D13).
 func checkKeyProfile(o *object, op *Operation) {
 	if op.Replays && (op.IdempotencyHeader == "" || op.KeyWindow == 0) {
-		o.fail("replays", "needs idempotency_header and key_window: how the key is sent, and how long the provider remembers it")
+		o.fail("replays", "needs idempotency_header and key_window: how the key is sent, and how long it is remembered")
 	}
 	if op.KeyMargin > 0 && op.KeyMargin >= op.KeyWindow {
 		o.fail("key_margin", "is %s, which must be shorter than key_window, %s", op.KeyMargin, op.KeyWindow)

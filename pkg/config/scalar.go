@@ -233,6 +233,7 @@ func (o *object) treeOf(path string, node ast.Node) any {
 	if text, ok := scalarText(node); ok && json.Valid([]byte(text)) {
 		return json.Number(text)
 	}
-	o.problems.add(position(o.pos.File, node), "%s cannot be written as JSON, found %s; put it in quotes", path, describe(node))
+	at := position(o.pos.File, node)
+	o.problems.add(at, "%s cannot be written as JSON, found %s; put it in quotes", path, describe(node))
 	return nil
 }

@@ -23,9 +23,7 @@ func (noOtherFiles) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%s: a schema cannot refer to another file; use #/$defs", url)
 }
 
-// CompileSchema compiles a JSON Schema (draft 2020-12 unless it says otherwise) with formats asserted and without access
-// to files or the network. Numbers are compared exactly where instances hold json.Number.
-func CompileSchema(name string, schema []byte) (*jsonschema.Schema, error) {
+func compileSchema(name string, schema []byte) (*jsonschema.Schema, error) {
 	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	if err != nil {
 		return nil, fmt.Errorf("reading schema %s: %w", name, err)
@@ -89,7 +87,7 @@ func (d *declared) compile(file string, data []byte) map[string]any {
 		d.loader.add(Position{file, 1, 1}, "a JSON Schema is an object here, found %s", value.Kind())
 		return nil
 	}
-	if _, err := CompileSchema(path.Base(file), data); err != nil {
+	if _, err := compileSchema(path.Base(file), data); err != nil {
 		d.loader.add(Position{file, 1, 1}, "%v", err)
 		return nil
 	}
@@ -102,8 +100,9 @@ func offsetPosition(file string, data []byte, offset int) Position {
 	return Position{file, line + 1, len(before) - bytes.LastIndexByte(before, '\n')}
 }
 
-// looseObjects lists, as JSON pointers, the objects of a schema in which unknown fields would pass. It follows the keywords
-// that say what a value is; those that only add conditions (allOf, if, …) may name fields without closing the object.
+// looseObjects lists, as JSON pointers, the objects of a schema in which unknown fields would pass. It follows the
+// keywords that say what a value is; those that only add conditions (allOf, if, …) may name fields without closing the
+// object.
 func looseObjects(at string, schema map[string]any) []string {
 	var loose []string
 	extra, closed := schema["additionalProperties"]

@@ -8,8 +8,8 @@ import (
 )
 
 // templateRoots are the parts of an approved intent that a template may take values from.
-var templateRoots = []string{"proposed_change", "target", "current_version", "operation_id", "idempotency_key", "tenant_id",
-	"correlation_id"}
+var templateRoots = []string{"proposed_change", "target", "current_version", "operation_id", "idempotency_key",
+	"tenant_id", "correlation_id"}
 
 // deepRoots hold members; the others are single values.
 var deepRoots = []string{"proposed_change", "target"}

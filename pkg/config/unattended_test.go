@@ -10,7 +10,12 @@ import (
 func TestUnattendedActions(t *testing.T) {
 	t.Parallel()
 
-	const autoRefund = "  - id: any-refund\n    action: payment.refund\n    when: 'true'\n    route: auto\n    reason: Fast.\n"
+	const autoRefund = `  - id: any-refund
+    action: payment.refund
+    when: "true"
+    route: auto
+    reason: Fast.
+`
 	setup := func(t *testing.T) *world {
 		t.Helper()
 		w := newWorld(t)

@@ -11,8 +11,8 @@ import (
 )
 
 // object is a YAML mapping being read. It knows where everything stands and which members were asked for, so that close
-// can name the ones that nobody knows. Reading by hand instead of into tagged structs is what lets one pass report every
-// mistake, each with its place and with what is allowed.
+// can name the ones that nobody knows. Reading by hand instead of into tagged structs is what lets one pass report all
+// mistakes, each with its place and with what is allowed.
 type object struct {
 	problems *problems
 	pos      Position

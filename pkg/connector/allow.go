@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -68,6 +69,9 @@ func (l *allowList) add(entry string) error {
 		host, port = h, p
 	}
 	host = strings.Trim(host, "[]")
+	if _, err := strconv.ParseUint(cmp.Or(port, "0"), 10, 16); err != nil {
+		return fmt.Errorf("allowed host %q: its port is not a number up to 65535", entry)
+	}
 	if ip, err := netip.ParseAddr(host); err == nil {
 		l.prefixes = append(l.prefixes, prefixPort{netip.PrefixFrom(ip.Unmap(), ip.Unmap().BitLen()), port})
 		return nil

@@ -24,7 +24,7 @@ var (
 //	                           └── gate refuses ──> refused
 //
 // finish turns fresh and gating into ended, after which nothing can be written any more: net/http writes in a goroutine of
-// its own, which may still be on its way when RoundTrip has already given up.
+// its own, which may still be on its way when an answer that nobody asked for has already ended RoundTrip.
 const (
 	fresh int32 = iota
 	gating
@@ -36,6 +36,7 @@ const (
 
 // attempt is one write's leave to use a connection.
 type attempt struct {
+	ctx     context.Context // of the one call that the attempt belongs to
 	gate    func() error
 	state   atomic.Int32
 	on      *conn // set before state is open
@@ -50,7 +51,11 @@ func (a *attempt) admit(c *conn) (first bool, err error) {
 		}
 		return false, errSecondWrite
 	}
-	if err := a.gate(); err != nil {
+	err = a.gate()
+	if err == nil {
+		err = a.ctx.Err() // the gate may have taken longer than the call had
+	}
+	if err != nil {
 		a.gateErr = err
 		a.state.CompareAndSwap(gating, refused)
 		return true, err

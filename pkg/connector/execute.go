@@ -47,7 +47,7 @@ func (k *Connector) execute(ctx context.Context, r *Request, gate func() error) 
 		return notSent(err)
 	}
 	if gate == nil {
-		return notSent(errors.New("no gate was given"))
+		return notSent(errors.New("no gate was given, and nothing is sent without one"))
 	}
 	write, err := k.outgoing(r)
 	if err != nil {
@@ -55,7 +55,7 @@ func (k *Connector) execute(ctx context.Context, r *Request, gate func() error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.timeout)
 	defer cancel()
-	a := &attempt{gate: gate}
+	a := &attempt{ctx: ctx, gate: gate}
 	answer, err := k.roundTrip(ctx, write, a)
 	sent, refusal := a.finish()
 	switch {

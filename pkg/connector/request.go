@@ -7,6 +7,7 @@ import (
 	"maps"
 	"net/textproto"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/holdpoint/holdpoint/pkg/canonical"
@@ -79,10 +80,13 @@ func (r *Request) setHeader(name, value string) error {
 	return nil
 }
 
-// Sum is the SHA-256 over everything that is sent, each part with its length in front. Execute compares it with Digest.
+// Sum is the SHA-256 over everything that is sent, each part but the body with its length in front. Execute compares it with Digest.
 func (r *Request) Sum() canonical.Digest {
-	h := sha256.New()
-	add := func(part string) { fmt.Fprintf(h, "%d:%s", len(part), part) }
+	buf := make([]byte, 0, 512+len(r.Body))
+	add := func(part string) {
+		buf = append(strconv.AppendInt(buf, int64(len(part)), 10), ':')
+		buf = append(buf, part...)
+	}
 	add("holdpoint-request-1")
 	add(r.Operation)
 	add(r.Method)
@@ -92,8 +96,7 @@ func (r *Request) Sum() canonical.Digest {
 		add(r.Header[name])
 	}
 	add("") // no header has an empty name, so this ends them
-	add(string(r.Body))
-	return canonical.Digest(h.Sum(nil))
+	return sha256.Sum256(append(buf, r.Body...))
 }
 
 // validHeaderName follows RFC 9110's token, and leaves out the headers that this package sets itself.

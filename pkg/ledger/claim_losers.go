@@ -177,21 +177,24 @@ func compareText(a, b string) int { return strings.Compare(a, b) }
 // reclaimSQL gives a run that nobody owns any more to a worker, with the same key and hash, while it has no intent (K6). The
 // lock comes first and the clock is read after it, so two takers cannot both see an expired lease.
 const reclaimSQL = `
-with input as materialized (
-  select * from unnest($1::text[], $2::uuid[], $3::uuid[], $4::float8[], $5::float8[])
-    with ordinality as t(tenant_id, run_id, owner, lease_seconds, cap_seconds, ord)
-), locked as materialized (
-  select r.tenant_id, r.run_id, r.state as from_state, r.lease_owner as former from runs r join input i using (tenant_id, run_id)
-  order by r.tenant_id, r.run_id for no key update of r
+with locked as materialized (
+  select i.*, r.*
+  from unnest($1::text[], $2::uuid[], $3::uuid[], $4::float8[], $5::float8[])
+    with ordinality as i(tenant_id, run_id, owner, lease_seconds, cap_seconds, ord)
+  cross join lateral (
+    select r.state, r.intent_revision, r.lease_owner as former, r.lease_expires_at as former_until from runs r
+    where r.tenant_id = i.tenant_id and r.run_id = i.run_id for no key update
+  ) r
+), free as materialized (
+  select k.*, clock_timestamp() as now from locked k where k.state = any($7) and k.intent_revision = 0
+    and (k.state <> 'processing' or k.former_until is null or k.former_until <= clock_timestamp())
 ), moved as (
-  update runs r set state = $6, version = r.version + 1, lease_owner = i.owner,
-    lease_expires_at = clock_timestamp() + make_interval(secs => i.lease_seconds),
-    lease_cap_at = clock_timestamp() + make_interval(secs => i.cap_seconds),
-    takeovers = r.takeovers + (k.former is not null)::int, updated_at = clock_timestamp()
-  from input i join locked k using (tenant_id, run_id)
-  where r.tenant_id = i.tenant_id and r.run_id = i.run_id and r.state = any($7) and r.intent_revision = 0
-    and (r.state <> 'processing' or r.lease_expires_at is null or r.lease_expires_at <= clock_timestamp())
-  returning r.tenant_id, r.run_id, i.ord, r.version, r.lease_expires_at, k.from_state, r.takeovers
+  update runs r set state = $6, version = r.version + 1, lease_owner = k.owner,
+    lease_expires_at = k.now + make_interval(secs => least(k.lease_seconds, k.cap_seconds)),
+    lease_cap_at = k.now + make_interval(secs => k.cap_seconds),
+    takeovers = r.takeovers + (k.former is not null)::int, updated_at = k.now
+  from free k where r.tenant_id = k.tenant_id and r.run_id = k.run_id
+  returning r.tenant_id, r.run_id, k.ord, r.version, r.lease_expires_at, k.state as from_state, r.takeovers
 ), audit as (
   insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state, detail)
   select tenant_id, run_id, $8, 'reclaim', from_state, $6, jsonb_build_object('takeovers', takeovers) from moved

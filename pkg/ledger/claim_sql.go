@@ -13,7 +13,8 @@ const sweepAfter = 10 * time.Second
 
 // claimSQL stores a batch of events in one statement: claim row, original, intent, event and audit row together or not at all
 // (B1). The insert is the claim; nothing is read before it (K2), but for two facts that cannot change under it: which rules
-// are active, and whether the key that older rules gave this event is taken (K15).
+// are active, and whether the key that older rules gave this event is taken (K15). What was inserted is found again among the
+// input by a hashed list (see the package's "Plans").
 const claimSQL = `
 with input as materialized (
   select * from unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::int[], $6::bytea[], $7::smallint[], $8::uuid[],
@@ -33,12 +34,14 @@ claimed as (
   from input i cross join clock c
   where exists (select from source_rules s
                 where s.tenant_id = i.tenant_id and s.source = i.source and s.version <= i.rules_version)
-    and (i.previous_run is null or not exists (select from runs o where o.tenant_id = i.tenant_id and o.run_id = i.previous_run))
+    and (i.previous_run is null
+      or (select 1 from runs o where o.tenant_id = i.tenant_id and o.run_id = i.previous_run limit 1) is null)
   order by i.ord
   on conflict (tenant_id, run_id) do nothing
-  returning tenant_id, run_id, lease_expires_at
+  returning tenant_id, run_id
 ), won as materialized (
-  select i.*, c.lease_expires_at from claimed c join input i using (tenant_id, run_id)
+  select i.*, c.now + make_interval(secs => i.lease_seconds) as lease_expires_at from input i cross join clock c
+  where ((i.tenant_id, i.run_id) in (select tenant_id, run_id from claimed)) is true
 ), payloads as (
   insert into run_payloads (tenant_id, run_id, payload, content_type, headers)
   select tenant_id, run_id, payload, content_type, headers from won

@@ -7,61 +7,69 @@ import (
 )
 
 // decideSQL stores a batch of decisions in one statement. Two guards stand before every row: the inbox, so that a redelivered
-// event is not applied again, and the state of the run, which holds even when the inbox has been emptied (B2). The effect
-// refers to its authorization and the authorization to the decision by foreign keys that only a route of auto satisfies (D1).
+// event is not applied again, and the state of the locked run, which holds even when the inbox has been emptied (B2). The
+// effect refers to its authorization and the authorization to the decision by foreign keys that only a route of auto
+// satisfies (D1). Decisions that are stored already count as moved: the answer to their COMMIT was lost.
 const decideSQL = `
-with input as materialized (
-  select * from unnest($1::uuid[], $2::text[], $3::uuid[], $4::bytea[], $5::int[], $6::uuid[], $7::text[], $8::text[], $9::bytea[],
+with clock as materialized (select clock_timestamp() as now),
+seen as (
+  insert into inbox (consumer, event_id) select $32, event_id from unnest($1::uuid[]) as t(event_id) order by event_id
+  on conflict do nothing returning event_id
+), locked as materialized (
+  select i.*, r.state, r.intent_revision
+  from unnest($1::uuid[], $2::text[], $3::uuid[], $4::bytea[], $5::int[], $6::uuid[], $7::text[], $8::text[], $9::bytea[],
     $10::jsonb[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::uuid[], $17::uuid[], $18::float8[],
     $19::float8[], $20::jsonb[], $21::text[], $22::text[], $23::text[], $24::text[], $25::text[], $26::uuid[], $27::text[],
     $28::text[], $29::bytea[], $30::text[], $31::text[])
-  with ordinality as t(inbox_event, tenant_id, run_id, intent_hash, revision, decision_id, route, policy_version, inputs_hash,
-    reasons, move, from_state, to_state, outcome, summary, authorization_id, approval_id, decide_seconds, execute_seconds, audience,
-    action_type, connector, operation, target_system, target_record, event_id, stream, subject, event, correlation_id,
-    operation_id, ord)
-), clock as materialized (select clock_timestamp() as now),
-seen as (
-  insert into inbox (consumer, event_id) select $32, inbox_event from input order by inbox_event
-  on conflict do nothing returning event_id
-), locked as materialized (
-  select r.tenant_id, r.run_id from runs r join input i using (tenant_id, run_id) join seen s on s.event_id = i.inbox_event
-  order by r.tenant_id, r.run_id for no key update of r
+  as i(inbox_event, tenant_id, run_id, intent_hash, revision, decision_id, route, policy_version, inputs_hash, reasons, move,
+    from_state, to_state, outcome, summary, authorization_id, approval_id, decide_seconds, execute_seconds, audience, action_type,
+    connector, operation, target_system, target_record, event_id, stream, subject, event, correlation_id, operation_id)
+  cross join lateral (
+    select r.state, r.intent_revision from runs r where r.tenant_id = i.tenant_id and r.run_id = i.run_id for no key update
+  ) r
+  where (i.inbox_event in (select event_id from seen)) is true
 ), moved as (
-  update runs r set state = i.to_state, outcome = nullif(i.outcome, ''), outcome_reason = nullif(i.summary, ''),
-    version = r.version + 1, updated_at = c.now, ended_at = case when i.outcome <> '' then c.now end
-  from input i join locked using (tenant_id, run_id) cross join clock c
-  where r.tenant_id = i.tenant_id and r.run_id = i.run_id and r.state = i.from_state and r.intent_revision = i.revision
-  returning r.tenant_id, r.run_id, i.ord
-), done as materialized (select i.*, c.now from moved m join input i using (ord) cross join clock c),
-decided as (
+  update runs r set state = k.to_state, outcome = nullif(k.outcome, ''), outcome_reason = nullif(k.summary, ''),
+    version = r.version + 1, updated_at = c.now, ended_at = case when k.outcome <> '' then c.now end
+  from locked k cross join clock c
+  where r.tenant_id = k.tenant_id and r.run_id = k.run_id and k.state = k.from_state and k.intent_revision = k.revision
+  returning k.*, c.now
+), decided as (
   insert into policy_decisions (tenant_id, run_id, intent_hash, decision_id, route, policy_version, inputs_hash, reasons)
-  select tenant_id, run_id, intent_hash, decision_id, route, policy_version, inputs_hash, reasons from done
+  select tenant_id, run_id, intent_hash, decision_id, route, policy_version, inputs_hash, reasons from moved
 ), authorized as (
   insert into authorizations (tenant_id, run_id, intent_hash, authorization_id, decision_id, decision_route, execute_by)
   select tenant_id, run_id, intent_hash, authorization_id, decision_id, route, now + make_interval(secs => execute_seconds)
-  from done where authorization_id is not null
+  from moved where authorization_id is not null
 ), requested as (
   insert into effects (tenant_id, run_id, revision, ordinal, intent_hash, authorization_id, operation_id, action_type, connector,
     operation, target_system, target_record, execute_by, next_check_at)
   select tenant_id, run_id, revision, 1, intent_hash, authorization_id, operation_id, action_type, connector, operation,
     target_system, target_record, now + make_interval(secs => execute_seconds), now + make_interval(secs => $33)
-  from done where authorization_id is not null
+  from moved where authorization_id is not null
 ), asked as (
   insert into approvals (tenant_id, run_id, intent_hash, approval_id, action_type, audience, reasons, correlation_id, decide_by,
     execute_within)
   select tenant_id, run_id, intent_hash, approval_id, action_type, array(select jsonb_array_elements_text(audience)), reasons,
     correlation_id, now + make_interval(secs => decide_seconds), make_interval(secs => execute_seconds)
-  from done where approval_id is not null
+  from moved where approval_id is not null
 ), log as (
   insert into event_log (event_id, tenant_id, run_id, stream, subject, payload)
-  select event_id, tenant_id, run_id, stream, subject, event from done
-), queue as (insert into pending (event_id) select event_id from done order by ord),
+  select event_id, tenant_id, run_id, stream, subject, event from moved
+), queue as (insert into pending (event_id) select event_id from moved),
 audit as (
   insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state, detail)
   select tenant_id, run_id, $34, move, from_state, to_state,
-    jsonb_build_object('route', route, 'policy_version', policy_version, 'intent_hash', encode(intent_hash, 'hex')) from done
+    jsonb_build_object('route', route, 'policy_version', policy_version, 'intent_hash', encode(intent_hash, 'hex')) from moved
 )
-select run_id from done`
+select run_id from moved
+union all
+select i.run_id
+from unnest($1::uuid[], $2::text[], $3::uuid[], $4::bytea[], $6::uuid[])
+  as i(inbox_event, tenant_id, run_id, intent_hash, decision_id)
+where (i.inbox_event in (select event_id from seen)) is not true
+  and (select 1 from policy_decisions d where d.tenant_id = i.tenant_id and d.run_id = i.run_id
+    and d.intent_hash = i.intent_hash and d.decision_id = i.decision_id limit 1) is not null`
 
 func decideArgs(batch []*decision) []any {
 	return []any{

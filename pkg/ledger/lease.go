@@ -52,9 +52,10 @@ type LeaseRequest struct {
 	// can be leased now.
 	Requested []EffectKey
 	Events    []uuid.UUID
-	// Due are how many effects each connector can take, keyed "tenant/connector": those whose time has come are leased up
-	// to that number.
-	Due map[string]int
+	// Free is how many effects each connector can take, keyed "tenant/connector". Requested effects go first; with Due, those
+	// whose time has come fill the rest. A connector that is not named takes nothing.
+	Free map[string]int
+	Due  bool
 }
 
 // Leased is an effect that this process alone may send, until its lease ends.
@@ -114,39 +115,50 @@ func runIDs(keys []EffectKey) []string {
 	return column(keys, func(k EffectKey) string { return k.RunID.String() })
 }
 
-// candidatesSQL picks and locks rows. Another dispatcher's rows are skipped, not waited for. The target's advisory lock makes
-// the next statement's look at the target final.
+// candidatesSQL picks and locks rows. Another dispatcher's rows are skipped, not waited for. What was requested and finds no free
+// slot is due at once. The target's advisory lock makes the next statement's look at the target final.
 const candidatesSQL = `
 with requested as materialized (
-  select e.tenant_id, e.run_id, e.revision, e.ordinal, e.target_system, e.target_record
+  select e.tenant_id, e.run_id, e.revision, e.ordinal, e.connector, e.target_system, e.target_record, 0 as rank
   from unnest($1::text[], $2::uuid[], $3::int[], $4::int[]) as i(tenant_id, run_id, revision, ordinal)
   join effects e using (tenant_id, run_id, revision, ordinal)
   where e.state = any($5) and (e.attempts = 0 or e.next_check_at <= clock_timestamp())
   order by e.tenant_id, e.run_id, e.revision, e.ordinal
   for no key update of e skip locked
+), slots as materialized (
+  select * from unnest($6::text[], $7::text[], $8::int[]) as c(tenant_id, connector, free)
 ), due as materialized (
-  select d.* from unnest($6::text[], $7::text[], $8::int[]) as c(tenant_id, connector, free)
-  cross join lateral (
-    select e.tenant_id, e.run_id, e.revision, e.ordinal, e.target_system, e.target_record from effects e
-    where e.connector = c.connector and e.tenant_id = c.tenant_id and e.open and e.state = any($5)
+  select d.* from slots c cross join lateral (
+    select e.tenant_id, e.run_id, e.revision, e.ordinal, e.connector, e.target_system, e.target_record, 1 as rank from effects e
+    where $9 and e.connector = c.connector and e.tenant_id = c.tenant_id and e.open and e.state = any($5)
       and e.next_check_at <= clock_timestamp()
     order by e.next_check_at limit c.free
     for no key update of e skip locked
   ) d
-), candidates as materialized (select * from requested union select * from due)
+), ranked as materialized (
+  select u.*, row_number() over (partition by u.tenant_id, u.connector order by u.rank) as place
+  from (select * from requested union all select d.* from due d
+    where not exists (select from requested r where (r.tenant_id, r.run_id, r.revision, r.ordinal) = (d.tenant_id, d.run_id, d.revision, d.ordinal))) u
+), waiting as (
+  update effects e set next_check_at = clock_timestamp() from ranked k left join slots s using (tenant_id, connector)
+  where k.rank = 0 and k.place > coalesce(s.free, 0)
+    and e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.revision and e.ordinal = k.ordinal
+), candidates as materialized (
+  select k.* from ranked k join slots s using (tenant_id, connector) where k.place <= s.free
+)
 select tenant_id, run_id, revision, ordinal from candidates
 where pg_try_advisory_xact_lock(hashtextextended(tenant_id || '/' || target_system || '/' || target_record, 0))
 order by tenant_id, run_id, revision, ordinal`
 
 func leaseCandidates(ctx context.Context, tx pgx.Tx, req LeaseRequest) ([]EffectKey, error) {
-	tenants, connectors, free := dueColumns(req.Due)
+	tenants, connectors, free := slotColumns(req.Free)
 	batch := &pgx.Batch{}
 	batch.Queue("select pg_advisory_xact_lock_shared($1)", killSwitchLock)
 	if len(req.Events) > 0 {
 		batch.Queue(`insert into inbox (consumer, event_id) select $1, event_id from unnest($2::uuid[]) as t(event_id)
 order by event_id on conflict do nothing`, inboxDispatcher, req.Events)
 	}
-	batch.Queue(candidatesSQL, append(keyColumns(req.Requested), effectMove("lease").From, tenants, connectors, free)...)
+	batch.Queue(candidatesSQL, append(keyColumns(req.Requested), effectMove("lease").From, tenants, connectors, free, req.Due)...)
 	results := tx.SendBatch(ctx, batch)
 	defer results.Close()
 	for range batch.Len() - 1 {
@@ -170,16 +182,16 @@ func scanEffectKey(row pgx.CollectableRow) (k EffectKey, err error) {
 	return k, err
 }
 
-func dueColumns(due map[string]int) (tenants, connectors []string, free []int32) {
-	keys := make([]string, 0, len(due))
-	for k := range due {
+func slotColumns(slots map[string]int) (tenants, connectors []string, free []int32) {
+	keys := make([]string, 0, len(slots))
+	for k := range slots {
 		keys = append(keys, k)
 	}
 	slices.Sort(keys)
 	tenants, connectors, free = []string{}, []string{}, []int32{}
 	for _, k := range keys {
 		tenant, connector, _ := cutSlash(k)
-		tenants, connectors, free = append(tenants, tenant), append(connectors, connector), append(free, int32(due[k]))
+		tenants, connectors, free = append(tenants, tenant), append(connectors, connector), append(free, int32(slots[k]))
 	}
 	return tenants, connectors, free
 }

@@ -116,42 +116,43 @@ func firstOfEach[T any, K comparable](items []T, key func(T) K) (firsts, rest []
 // ownSQL makes the moves of a batch. The row is locked first and the clock read after it, so that a lease that ends while the
 // statement waits has ended.
 const ownSQL = `
-with input as materialized (
-  select * from unnest($1::text[], $2::uuid[], $3::uuid[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
+with locked as materialized (
+  select i.*, r.*
+  from unnest($1::text[], $2::uuid[], $3::uuid[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
     $10::float8[], $11::int[], $12::bytea[], $13::bytea[], $14::text[], $15::jsonb[], $16::uuid[], $17::text[], $18::text[],
     $19::bytea[])
-  with ordinality as t(tenant_id, run_id, owner, version, move, from_state, to_state, outcome, reason, renew_seconds, revision,
-    intent_hash, canonical, action_type, model, event_id, stream, subject, event, ord)
-), locked as materialized (
-  select r.tenant_id, r.run_id from runs r join input i using (tenant_id, run_id) order by r.tenant_id, r.run_id
-  for no key update of r
+  with ordinality as i(tenant_id, run_id, owner, seen_version, move, from_state, to_state, outcome, reason, renew_seconds,
+    revision, intent_hash, canonical, action_type, model, event_id, stream, subject, event, ord)
+  cross join lateral (
+    select r.state, r.version, r.intent_revision, r.lease_owner, r.lease_expires_at from runs r
+    where r.tenant_id = i.tenant_id and r.run_id = i.run_id for no key update
+  ) r
+), held as materialized (
+  select k.*, clock_timestamp() as now from locked k
+  where k.state = k.from_state and k.intent_revision = 0
+    and k.lease_owner = k.owner and k.version = k.seen_version and k.lease_expires_at > clock_timestamp()
 ), moved as (
-  update runs r set state = i.to_state, outcome = nullif(i.outcome, ''), outcome_reason = nullif(i.reason, ''),
-    version = r.version + 1, updated_at = clock_timestamp(),
-    ended_at = case when i.outcome <> '' then clock_timestamp() end,
-    lease_owner = case when i.move = 'renew' then r.lease_owner end,
-    lease_expires_at = case when i.move = 'renew'
-      then least(clock_timestamp() + make_interval(secs => i.renew_seconds), r.lease_cap_at) end,
-    lease_cap_at = case when i.move = 'renew' then r.lease_cap_at end,
-    intent_revision = i.revision,
-    next_check_at = case when i.move = 'submit' then clock_timestamp() + make_interval(secs => $20) end
-  from input i join locked using (tenant_id, run_id)
-  where r.tenant_id = i.tenant_id and r.run_id = i.run_id and r.state = i.from_state and r.intent_revision = 0
-    and r.lease_owner = i.owner and r.version = i.version and r.lease_expires_at > clock_timestamp()
-  returning r.tenant_id, r.run_id, i.ord
-), done as materialized (select i.* from moved m join input i using (ord)),
-proposed as (
-  insert into intents (tenant_id, run_id, intent_hash, revision, canonical, action_type, model)
-  select tenant_id, run_id, intent_hash, revision, canonical, action_type, model from done where move = 'submit'
+  update runs r set state = k.to_state, outcome = nullif(k.outcome, ''), outcome_reason = nullif(k.reason, ''),
+    version = r.version + 1, updated_at = k.now, ended_at = case when k.outcome <> '' then k.now end,
+    lease_owner = case when k.move = 'renew' then r.lease_owner end,
+    lease_expires_at = case when k.move = 'renew' then least(k.now + make_interval(secs => k.renew_seconds), r.lease_cap_at) end,
+    lease_cap_at = case when k.move = 'renew' then r.lease_cap_at end,
+    intent_revision = k.revision,
+    next_check_at = case when k.move = 'submit' then k.now + make_interval(secs => $20) end
+  from held k where r.tenant_id = k.tenant_id and r.run_id = k.run_id
+  returning k.*
+), proposed as (
+  insert into intents (tenant_id, run_id, intent_hash, revision, canonical, action_type, model, submitted_by)
+  select tenant_id, run_id, intent_hash, revision, canonical, action_type, model, owner from moved where move = 'submit'
 ), log as (
   insert into event_log (event_id, tenant_id, run_id, stream, subject, payload)
-  select event_id, tenant_id, run_id, stream, subject, event from done where event_id is not null
-), queue as (insert into pending (event_id) select event_id from done where event_id is not null order by ord),
+  select event_id, tenant_id, run_id, stream, subject, event from moved where event_id is not null
+), queue as (insert into pending (event_id) select event_id from moved where event_id is not null),
 audit as (
   insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state)
-  select tenant_id, run_id, $21, move, from_state, to_state from done
+  select tenant_id, run_id, $21, move, from_state, to_state from moved
 )
-select ord from done`
+select ord from moved`
 
 func (l *Ledger) ownBatch(ctx context.Context, batch []*owned) error {
 	err := l.command(ctx, "own", func(ctx context.Context) error {

@@ -117,3 +117,18 @@ func orZero(t *time.Time) time.Time {
 	}
 	return *t
 }
+
+// ClearUnread says that the outcomes which former owners reported have been read and change nothing.
+func (l *Ledger) ClearUnread(ctx context.Context, keys []EffectKey) error {
+	return l.command(ctx, "read_outcomes", func(ctx context.Context) error {
+		_, err := collect(ctx, l, l.site("read_outcomes"), runIDs(keys), scanEffectKey, `
+update effects e set unread_outcome = false
+from (select e.tenant_id, e.run_id, e.revision, e.ordinal from effects e
+  join unnest($1::text[], $2::uuid[], $3::int[], $4::int[]) as i(tenant_id, run_id, revision, ordinal)
+    using (tenant_id, run_id, revision, ordinal)
+  order by e.tenant_id, e.run_id, e.revision, e.ordinal for no key update of e) k
+where e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.revision and e.ordinal = k.ordinal
+returning e.tenant_id, e.run_id, e.revision, e.ordinal`, keyColumns(keys)...)
+		return err
+	})
+}

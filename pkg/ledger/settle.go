@@ -73,6 +73,7 @@ type Review struct {
 // settlement is a Settlement on its way through the batch.
 type settlement struct {
 	*Settlement
+	id       uuid.UUID
 	move     Move
 	runMove  Move
 	outcome  string
@@ -115,7 +116,7 @@ func (l *Ledger) settleBatch(ctx context.Context, command string, batch []*settl
 }
 
 func (l *Ledger) newSettlement(s *Settlement, moved *bool) (*settlement, error) {
-	item := &settlement{Settlement: s, move: effectMove(s.Move), moved: moved}
+	item := &settlement{Settlement: s, id: uuid.New(), move: effectMove(s.Move), moved: moved}
 	if !item.move.may(l.service) {
 		return nil, fmt.Errorf("%s may not make the move %q", l.service, s.Move)
 	}

@@ -170,7 +170,8 @@ func (b *Bench) Approved(keys ...string) []ledger.EffectKey {
 // Lease leases the effects for the given time.
 func (b *Bench) Lease(duration time.Duration, effects ...ledger.EffectKey) []ledger.Leased {
 	b.t.Helper()
-	leased, err := b.Dispatcher.Lease(b.t.Context(), ledger.LeaseRequest{Owner: uuid.New(), Duration: duration, Requested: effects})
+	leased, err := b.Dispatcher.Lease(b.t.Context(), ledger.LeaseRequest{Owner: uuid.New(), Duration: duration, Requested: effects,
+		Free: map[string]int{Tenant + "/" + Connector: 1000}})
 	require.NoError(b.t, err)
 	return leased
 }

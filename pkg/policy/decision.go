@@ -1,0 +1,78 @@
+package policy
+
+import (
+	"github.com/holdpoint/holdpoint/pkg/canonical"
+	"github.com/holdpoint/holdpoint/pkg/config"
+)
+
+// Codes of reasons: a closed list, which dashboards and integrators may rely on.
+const (
+	CodeUnregistered          = "unregistered_action"
+	CodeSchemaInvalid         = "schema_invalid"
+	CodeRuleMatched           = "rule_matched"
+	CodeRuleError             = "rule_error"
+	CodeNoRuleMatched         = "no_rule_matched"
+	CodeEvidenceMissing       = "evidence_missing"
+	CodeEvidenceStale         = "evidence_stale"
+	CodeEvidenceContradictory = "evidence_contradictory"
+	CodeIrreversible          = "irreversible"
+	CodeWorkflowUndeclared    = "workflow_undeclared"
+	CodeUncertaintyHigh       = "uncertainty_high"
+	CodeProfession            = "profession_required"
+)
+
+// Reason is one thing that bore on a decision.
+type Reason struct {
+	Code    string `json:"code"`
+	RuleID  string `json:"rule_id,omitempty"`
+	Pointer string `json:"pointer,omitempty"` // JSON pointer into proposed_change, with CodeSchemaInvalid
+	Message string `json:"message"`           // for a person to read
+}
+
+// Decision is what policy says about one intent (P2).
+type Decision struct {
+	Route         string           // one of config's routes
+	Reasons       []Reason         // never empty: the rules in the order of the file, then the built-in checks
+	PolicyVersion string           // of the configuration that was used
+	EngineVersion string           // of this package and its expression library
+	InputsHash    canonical.Digest // of everything in Input
+}
+
+// Codes lists the distinct reason codes in order, for an event.
+func (d Decision) Codes() []string {
+	var codes []string
+	seen := map[string]bool{}
+	for _, r := range d.Reasons {
+		if !seen[r.Code] {
+			seen[r.Code] = true
+			codes = append(codes, r.Code)
+		}
+	}
+	return codes
+}
+
+// rank orders routes by strictness. A route nobody knows is the strictest.
+func rank(route string) int {
+	switch route {
+	case config.RouteAuto:
+		return 0
+	case config.RouteHumanReview:
+		return 1
+	case config.RouteRepair:
+		return 2
+	case config.RouteReject:
+		return 3
+	}
+	return 4
+}
+
+// Stricter reports whether route a is stricter than route b.
+func Stricter(a, b string) bool { return rank(a) > rank(b) }
+
+// raise takes the stricter of the route so far and another, and keeps the reason.
+func (d *Decision) raise(route string, reason Reason) {
+	if d.Route == "" || Stricter(route, d.Route) {
+		d.Route = route
+	}
+	d.Reasons = append(d.Reasons, reason)
+}

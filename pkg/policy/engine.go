@@ -1,0 +1,131 @@
+package policy
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/holdpoint/holdpoint/pkg/config"
+)
+
+// EngineVersion names what decides besides the configuration: this package's semantics and the expression library. It
+// is stored with every decision, because a library's upgrade can change a verdict.
+const EngineVersion = "1+cel-go-0.31.0"
+
+// Engine decides for one tenant under one version of its policy. It is immutable and safe for concurrent use.
+type Engine struct {
+	version   string
+	workflows []string
+	actions   map[string]*action
+}
+
+// action is a registered type, ready to be decided on.
+type action struct {
+	*config.Action
+
+	schema     *config.Validator
+	thresholds ref.Val // name to number
+	rules      []*rule // those for this type and for "*", in the order of the file
+}
+
+// New compiles the tenant's rules and schemas. Its error joins a *config.Error for every rule that does not compile.
+func New(tenant *config.Tenant) (*Engine, error) {
+	e := &Engine{
+		version:   tenant.PolicyVersion,
+		workflows: slices.Clone(tenant.WorkflowVersions),
+		actions:   make(map[string]*action, len(tenant.Actions)),
+	}
+	var errs []error
+	for _, a := range tenant.Actions {
+		ready, err := newAction(a)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("action %s of tenant %s: %w", a.Type, tenant.ID, err))
+		}
+		e.actions[a.Type] = ready
+	}
+	env, err := newEnv()
+	if err != nil {
+		return nil, fmt.Errorf("setting up the expression language: %w", err)
+	}
+	for _, r := range tenant.Rules {
+		compiled, err := compile(env, r, e.actions)
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, a := range tenant.Actions {
+			if r.Action == "*" || r.Action == a.Type {
+				e.actions[a.Type].rules = append(e.actions[a.Type].rules, compiled)
+			}
+		}
+	}
+	if err := errors.Join(errs...); err != nil {
+		return nil, err
+	}
+	return e, nil
+}
+
+func newAction(a *config.Action) (*action, error) {
+	schema, err := config.NewValidator(a.Type, a.Schema)
+	numbers := make(map[ref.Val]ref.Val, len(a.Thresholds))
+	for name, text := range a.Thresholds {
+		n, bad := plainDecimal(text)
+		if bad != nil {
+			err = errors.Join(err, fmt.Errorf("threshold %s is %w", name, bad))
+			continue
+		}
+		numbers[types.String(name)] = n
+	}
+	return &action{Action: a, schema: schema, thresholds: types.NewRefValMap(types.DefaultTypeAdapter, numbers)}, err
+}
+
+// PolicyVersion is the version that decisions of this engine carry; health checks show it.
+func (e *Engine) PolicyVersion() string { return e.version }
+
+// Decide routes an intent. It never panics and never errs on the lenient side; see the package's documentation for how
+// the route comes about.
+func (e *Engine) Decide(in Input) Decision {
+	in.Now = in.Now.UTC().Truncate(time.Microsecond)
+	hash, size := in.hash()
+	d := Decision{PolicyVersion: e.version, EngineVersion: EngineVersion, InputsHash: hash}
+	a, registered := e.actions[in.ActionType]
+	if !registered {
+		d.raise(config.RouteReject, Reason{Code: CodeUnregistered, Message: "The action type is not registered."})
+		return d
+	}
+	if found := a.schema.Check(in.ProposedChange); len(found) > 0 {
+		for _, f := range found {
+			d.raise(config.RouteReject, Reason{Code: CodeSchemaInvalid, Pointer: f.Pointer, Message: f.Detail})
+		}
+		return d // rules are written for changes that fit the schema
+	}
+	a.applyRules(&d, &variables{in: &in, action: a, size: size})
+	a.applyBuiltIns(&d, &in, e.workflows)
+	return d
+}
+
+func (a *action) applyRules(d *Decision, vars *variables) {
+	matched := false
+	for _, r := range a.rules {
+		switch match, err := r.matches(vars); {
+		case err != nil:
+			route := r.Route
+			if !Stricter(route, config.RouteHumanReview) {
+				route = config.RouteHumanReview
+			}
+			d.raise(route, Reason{Code: CodeRuleError, RuleID: r.ID,
+				Message: fmt.Sprintf("Rule %s could not be evaluated: %v.", r.ID, err)})
+		case match:
+			matched = true
+			d.raise(r.Route, Reason{Code: CodeRuleMatched, RuleID: r.ID, Message: r.Reason})
+		}
+	}
+	if !matched {
+		d.raise(config.RouteHumanReview, Reason{Code: CodeNoRuleMatched,
+			Message: "No rule covers this change, so a person decides."})
+	}
+}

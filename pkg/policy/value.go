@@ -1,0 +1,124 @@
+package policy
+
+import (
+	"fmt"
+	"reflect"
+
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/holdpoint/holdpoint/pkg/canonical"
+)
+
+// valueOf shows a JSON value to a rule. Objects are looked into as the rule asks; nothing is copied beforehand.
+func valueOf(v canonical.Value) ref.Val {
+	switch v.Kind() {
+	case canonical.Bool:
+		return types.Bool(v.True())
+	case canonical.Number:
+		return numberOf(v)
+	case canonical.String:
+		return types.String(v.Text())
+	case canonical.Array:
+		items := make([]ref.Val, 0, v.Len())
+		for item := range v.Items() {
+			items = append(items, valueOf(item))
+		}
+		return types.NewRefValList(types.DefaultTypeAdapter, items)
+	case canonical.Object:
+		return object{v}
+	}
+	return types.NullValue
+}
+
+// object is a JSON object as a CEL map.
+type object struct{ v canonical.Value }
+
+var _ traits.Mapper = object{}
+
+// Find looks a member up by its exact name.
+func (o object) Find(key ref.Val) (ref.Val, bool) {
+	name, ok := key.(types.String)
+	if !ok {
+		return types.MaybeNoSuchOverloadErr(key), false
+	}
+	member, found := o.v.Get(string(name))
+	if !found {
+		return nil, false
+	}
+	return valueOf(member), true
+}
+
+// Get is an error where there is no such member.
+func (o object) Get(key ref.Val) ref.Val {
+	value, found := o.Find(key)
+	switch {
+	case found:
+		return value
+	case value != nil:
+		return value // why the key is none
+	}
+	return types.NewErr("no such key: %v", key)
+}
+
+// Contains is CEL's in.
+func (o object) Contains(key ref.Val) ref.Val {
+	value, found := o.Find(key)
+	if value != nil && types.IsError(value) {
+		return value
+	}
+	return types.Bool(found)
+}
+
+// Size counts the members.
+func (o object) Size() ref.Val { return types.Int(o.v.Len()) }
+
+// Iterator yields the names in canonical order.
+func (o object) Iterator() traits.Iterator {
+	names := make([]string, 0, o.v.Len())
+	for name := range o.v.Members() {
+		names = append(names, name)
+	}
+	return types.NewStringList(types.DefaultTypeAdapter, names).(traits.Iterable).Iterator()
+}
+
+// Equal compares member by member.
+func (o object) Equal(other ref.Val) ref.Val {
+	if same, ok := other.(object); ok {
+		return types.Bool(o.v.Equal(same.v))
+	}
+	m, ok := other.(traits.Mapper)
+	if !ok || m.Size() != o.Size() {
+		return types.False
+	}
+	for name, member := range o.v.Members() {
+		value, found := m.Find(types.String(name))
+		if !found || types.Equal(valueOf(member), value) != types.True {
+			return types.False
+		}
+	}
+	return types.True
+}
+
+// ConvertToNative is refused: nothing outside a rule reads its values.
+func (o object) ConvertToNative(to reflect.Type) (any, error) {
+	return nil, fmt.Errorf("an object cannot be converted to %s", to)
+}
+
+// ConvertToType knows map and type.
+func (o object) ConvertToType(to ref.Type) ref.Val {
+	switch to {
+	case types.MapType:
+		return o
+	case types.TypeType:
+		return types.MapType
+	}
+	return types.NewErr("an object cannot be converted to %s", to.TypeName())
+}
+
+// Type is map.
+func (o object) Type() ref.Type { return types.MapType }
+
+// Value is the JSON value.
+func (o object) Value() any { return o.v }

@@ -1,0 +1,140 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"time"
+)
+
+// explained is the part of a run's record that people are shown first; --json shows all of it.
+type explained struct {
+	Run struct {
+		Key           string `json:"idempotency_key"`
+		ID            string `json:"run_id"`
+		State         string
+		Outcome       string
+		Reason        string `json:"outcome_reason"`
+		Source        string
+		CorrelationID string    `json:"correlation_id"`
+		PayloadHash   string    `json:"payload_hash"`
+		CreatedAt     time.Time `json:"created_at"`
+	}
+	Intents []struct {
+		Revision int
+		Hash     string `json:"intent_hash"`
+		Action   string `json:"action_type"`
+		Model    struct {
+			Class    string `json:"provider_class"`
+			Name     string
+			Revision string
+		}
+		At time.Time
+	}
+	Decisions []struct {
+		Route   string
+		Version string `json:"policy_version"`
+		Reasons []struct{ Code, Message string }
+		At      time.Time
+	}
+	Approvals []struct {
+		ID       string    `json:"approval_id"`
+		State    string    `json:"state"`
+		DecideBy time.Time `json:"decide_by"`
+	}
+	Effects []struct {
+		Operation  string `json:"operation_id"`
+		Connector  string
+		State      string
+		Hold       string `json:"hold_reason"`
+		ExternalID string `json:"external_id"`
+		Attempts   []struct {
+			Attempt int
+			At      time.Time `json:"started_at"`
+			Class   string
+			Status  int    `json:"http_status"`
+			Request string `json:"provider_request_id"`
+			Detail  string
+		}
+		Lookups []struct {
+			At       time.Time `json:"looked_at"`
+			Verdict  string
+			Evidence string
+		}
+	}
+	History []struct {
+		At       time.Time
+		Actor    string
+		Move     string
+		From, To string
+	}
+}
+
+// explain answers for a person: was it processed, who or what authorized it, was anything sent, what did the provider say (O1).
+func explain(out io.Writer, all json.RawMessage, raw bool) error {
+	if raw {
+		_, err := fmt.Fprintln(out, string(all))
+		return err
+	}
+	var e explained
+	if err := json.Unmarshal(all, &e); err != nil {
+		return fmt.Errorf("read the run's record: %w", err)
+	}
+	p := printer{out}
+	p.line("run       %s   key %s   source %s   correlation %s", e.Run.ID, e.Run.Key, e.Run.Source, e.Run.CorrelationID)
+	p.line("state     %s%s%s", e.Run.State, after(", ", e.Run.Outcome), after(": ", e.Run.Reason))
+	p.line("received  %s   payload %s", stamp(e.Run.CreatedAt), e.Run.PayloadHash)
+	for _, i := range e.Intents {
+		p.line("drafted   %s   %s revision %d   intent %s%s", stamp(i.At), i.Action, i.Revision, i.Hash,
+			after("   by ", i.Model.Class+after(" ", i.Model.Name)+after(" ", i.Model.Revision)))
+	}
+	for _, d := range e.Decisions {
+		p.line("policy    %s   %s   version %s", stamp(d.At), d.Route, d.Version)
+		for _, r := range d.Reasons {
+			p.line("          - %s: %s", r.Code, r.Message)
+		}
+	}
+	for _, a := range e.Approvals {
+		p.line("approval  %s   %s   decide by %s", a.ID, a.State, stamp(a.DecideBy))
+	}
+	if len(e.Effects) == 0 {
+		p.line("sent      nothing")
+	}
+	for _, f := range e.Effects {
+		p.line("effect    %s   %s   %s%s%s", f.Operation, f.Connector, f.State, after(" ", f.Hold), after("   provider's id ", f.ExternalID))
+		for _, a := range f.Attempts {
+			class := a.Class
+			if class == "" {
+				class = "no outcome recorded"
+			}
+			p.line("          attempt %d at %s: %s%s%s%s", a.Attempt, stamp(a.At), class, status(a.Status), after("   request ", a.Request), after("   ", a.Detail))
+		}
+		for _, l := range f.Lookups {
+			p.line("          lookup at %s: %s   %s", stamp(l.At), l.Verdict, l.Evidence)
+		}
+	}
+	for _, h := range e.History {
+		p.line("history   %s   %s   %s%s%s", stamp(h.At), h.Actor, h.Move, after("   ", h.From), after(" -> ", h.To))
+	}
+	return nil
+}
+
+type printer struct{ out io.Writer }
+
+func (p printer) line(format string, args ...any) { fmt.Fprintf(p.out, format+"\n", args...) }
+
+func after(separator, s string) string {
+	if s == "" {
+		return ""
+	}
+	return separator + s
+}
+
+func status(code int) string {
+	if code == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (HTTP %d)", code)
+}
+
+func stamp(t time.Time) string { return t.UTC().Format("2006-01-02T15:04:05.000Z") }

@@ -1,0 +1,129 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdpoint/holdpoint/pkg/ledger"
+)
+
+// graceOfAFirstByte is how long after a switch closed a first byte may still leave that was granted before (D15).
+const graceOfAFirstByte = time.Second
+
+func killSwitchCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "kill-switch", Short: "Stop effects from being sent, or let them go again"}
+	cmd.AddCommand(setSwitchCommand("close", true), setSwitchCommand("open", false), showSwitchesCommand())
+	return cmd
+}
+
+// switchFlags name a switch.
+type switchFlags struct {
+	operator
+	actionType, connector string
+	wait                  time.Duration
+}
+
+// scope is the narrowest that the flags name: everything, a tenant, or one action type or connector of it.
+func (f *switchFlags) scope() (ledger.Switch, error) {
+	s := ledger.Switch{Scope: ledger.ScopeGlobal, ChangedBy: f.by, Reason: f.reason}
+	switch {
+	case f.actionType != "" && f.connector != "":
+		return s, fmt.Errorf("name an action type or a connector, not both")
+	case f.tenant == "" && (f.actionType != "" || f.connector != ""):
+		return s, fmt.Errorf("say whose it is: --tenant")
+	case f.actionType != "":
+		s.Scope, s.Key = ledger.ScopeActionType, f.tenant+"/"+f.actionType
+	case f.connector != "":
+		s.Scope, s.Key = ledger.ScopeConnector, f.tenant+"/"+f.connector
+	case f.tenant != "":
+		s.Scope, s.Key = ledger.ScopeTenant, f.tenant
+	}
+	return s, f.accountable()
+}
+
+func setSwitchCommand(verb string, closed bool) *cobra.Command {
+	var f switchFlags
+	cmd := &cobra.Command{
+		Use:   verb,
+		Short: map[bool]string{true: "Stop sending now: everything, or a tenant, action type or connector", false: "Let effects go again"}[closed],
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			s, err := f.scope()
+			if err != nil {
+				return err
+			}
+			s.Closed = closed
+			return f.with(cmd.Context(), func(l *ledger.Ledger) error { return setSwitch(cmd.Context(), cmd.OutOrStdout(), l, s, f.wait) })
+		},
+	}
+	f.flags(cmd, true, true)
+	cmd.Flags().StringVar(&f.actionType, "action-type", "", "one action type of the tenant")
+	cmd.Flags().StringVar(&f.connector, "connector", "", "one connector of the tenant")
+	if closed {
+		cmd.Flags().DurationVar(&f.wait, "wait", 0, "wait up to this long until nothing is in flight")
+	}
+	return cmd
+}
+
+func setSwitch(ctx context.Context, out io.Writer, l *ledger.Ledger, s ledger.Switch, wait time.Duration) error {
+	epoch, err := l.SetSwitch(ctx, s)
+	if err != nil {
+		return err
+	}
+	name := s.Scope
+	if s.Key != "" {
+		name += " " + s.Key
+	}
+	if !s.Closed {
+		fmt.Fprintf(out, "The switch %q is open (epoch %d).\n", name, epoch)
+		return nil
+	}
+	fmt.Fprintf(out, "The switch %q is closed (epoch %d). No call starts later than %s from now.\n", name, epoch, graceOfAFirstByte)
+	deadline := time.Now().Add(wait)
+	for {
+		d, err := l.Drain(ctx, s)
+		if err != nil {
+			return err
+		}
+		if d.InFlight == 0 || !time.Now().Before(deadline) {
+			fmt.Fprintf(out, "Stopped: %d. In flight: %d. Unknown: %d.\n", d.Stopped, d.InFlight, d.Unknown)
+			if d.InFlight > 0 && wait > 0 {
+				return fmt.Errorf("%d calls are still in flight after %s; each ends with its connector's timeout", d.InFlight, wait)
+			}
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+func showSwitchesCommand() *cobra.Command {
+	var o operator
+	cmd := &cobra.Command{
+		Use:   "show",
+		Short: "List the closed switches",
+		Args:  cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			return o.with(cmd.Context(), func(l *ledger.Ledger) error {
+				state, err := l.Switches(cmd.Context())
+				if err != nil {
+					return err
+				}
+				fmt.Fprintf(cmd.OutOrStdout(), "Epoch %d. Closed: %d.\n", state.Epoch, len(state.Closed))
+				for _, s := range state.Closed {
+					fmt.Fprintf(cmd.OutOrStdout(), "  %s %s since %s by %s: %s\n", s.Scope, s.Key, s.ChangedAt.UTC().Format(time.RFC3339), s.ChangedBy, s.Reason)
+				}
+				return nil
+			})
+		},
+	}
+	o.flags(cmd, false, false)
+	return cmd
+}

@@ -1,0 +1,137 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/holdpoint/holdpoint/pkg/bus"
+	"github.com/holdpoint/holdpoint/pkg/config"
+	"github.com/holdpoint/holdpoint/pkg/service"
+)
+
+// demoKey is the example tenant's API key; its hash is in the example configuration.
+const demoKey = "hp_demo_key_for_local_use_only"
+
+// ready is what --ready-file holds, and what the operator verbs find a running `up` by.
+type ready struct {
+	IntakeURL   string   `json:"intake_url"`
+	ApprovalURL string   `json:"approval_url"`
+	NATSURL     string   `json:"nats_url"`
+	DatabaseURL string   `json:"database_url"`
+	SandboxURL  string   `json:"sandbox_url"`
+	OpsURL      string   `json:"ops_url"`
+	OIDCIssuer  string   `json:"oidc_issuer"`
+	People      []string `json:"people"`
+	APIKey      string   `json:"api_key"`
+	PID         int      `json:"pid"`
+}
+
+// announcer waits until everything is up and then says where it is.
+type announcer struct {
+	flags  upFlags
+	at     upAddresses
+	intake string
+	health *service.Health
+	conn   *bus.Conn
+	cfg    *config.Config
+}
+
+// readyFileIn is where a running `up` can be found by the verbs.
+func readyFileIn(dir string) string { return filepath.Join(dir, "ready.json") }
+
+// Run announces, waits for the end, and takes the announcement back.
+func (a announcer) Run(ctx context.Context) error {
+	if err := a.await(ctx); err != nil {
+		return nil // the context ended first
+	}
+	r := ready{IntakeURL: "http://" + a.intake, NATSURL: a.at.tenantNATS, DatabaseURL: a.at.database, SandboxURL: a.at.sandbox,
+		OpsURL: "http://" + a.health.Addr(), People: []string{}, APIKey: demoKey, PID: os.Getpid()}
+	text, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return err
+	}
+	for _, file := range []string{readyFileIn(a.at.data), a.flags.readyFile} {
+		if file == "" {
+			continue
+		}
+		if err := writeWhole(file, append(text, '\n')); err != nil {
+			return fmt.Errorf("write the ready file: %w", err)
+		}
+		defer os.Remove(file)
+	}
+	a.print(r)
+	<-ctx.Done()
+	fmt.Println("\nStopping: calls in flight are finished first.")
+	return nil
+}
+
+// await polls until the streams are there, which the relay makes.
+func (a announcer) await(ctx context.Context) error {
+	for {
+		ok := true
+		for _, t := range a.cfg.Tenants {
+			if _, err := a.conn.StreamInfo(ctx, bus.EventsStream(t.ID)); err != nil {
+				ok = false
+			}
+		}
+		if ok {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(20 * time.Millisecond):
+		}
+	}
+}
+
+// writeWhole makes a file appear with all its content or not at all: somebody may be waiting for it.
+func writeWhole(file string, content []byte) error {
+	partial := file + ".partial"
+	if err := os.WriteFile(partial, content, 0o600); err != nil { // it holds the database's password
+		return err
+	}
+	return os.Rename(partial, file)
+}
+
+func (a announcer) print(r ready) {
+	fmt.Printf(`Holdpoint is up. Ctrl-C stops it; %s.
+
+  HTTP API   %s
+  NATS       %s
+  Postgres   %s
+  sandbox    %s   (the world that effects reach; /_sandbox/writes lists them)
+  health     %s/readyz, /metrics
+
+Try it: an event whose proposal the example rules let through.
+
+  curl -sS %s/v1/sources/crm-enrichment/events -H 'Authorization: Bearer %s' \
+    -H 'Content-Type: application/json' -H 'Idempotency-Key: first' -d '%s'
+
+The same over NATS, under another key, with the nats command-line tool:
+
+  nats --server %s pub holdpoint.ingress.demo.crm-enrichment -H Idempotency-Key:second '%s'
+
+Then ask what became of it:
+
+  holdpoint explain first --tenant demo
+`, a.kept(), r.IntakeURL, r.NATSURL, r.DatabaseURL, r.SandboxURL, r.OpsURL, r.IntakeURL, r.APIKey, demoEvent("c-1001"), r.NATSURL, demoEvent("c-1002"))
+}
+
+func (a announcer) kept() string {
+	if a.flags.ephemeral {
+		return "nothing is kept"
+	}
+	return "state is kept in " + a.at.data
+}
+
+// demoEvent proposes a small change of one contact, from evidence read now.
+func demoEvent(contact string) string {
+	return fmt.Sprintf(`{"event_id":"demo-%[1]s","proposal":{"action_type":"crm.contact.update","target":{"system":"crm","record_id":"%[1]s"},`+
+		`"proposed_change":{"fields":{"city":"Lisbon"}},"current_version":"1","evidence":[{"source":"crm","version":"1","observed_at":"%[2]s"}],`+
+		`"workflow_version":"crm-enrichment@3"}}`, contact, time.Now().UTC().Format(time.RFC3339))
+}

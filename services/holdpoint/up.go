@@ -1,0 +1,182 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdpoint/holdpoint/deploy"
+	"github.com/holdpoint/holdpoint/migrations"
+	"github.com/holdpoint/holdpoint/pkg/bus"
+	"github.com/holdpoint/holdpoint/pkg/config"
+	"github.com/holdpoint/holdpoint/pkg/postgres"
+	"github.com/holdpoint/holdpoint/pkg/service"
+)
+
+// upFlags are what `up` can be told.
+type upFlags struct {
+	data, configDir, readyFile, postgresBin                  string
+	intakePort, natsPort, postgresPort, sandboxPort, opsPort int
+	ephemeral, verbose                                       bool
+}
+
+func upCommand() *cobra.Command {
+	var f upFlags
+	cmd := &cobra.Command{
+		Use:   "up",
+		Short: "Run everything on this machine: Postgres, NATS, all services, and a sandbox provider to write to",
+		Long: "Run everything on this machine, with no other set-up. State is kept in a data directory and is there again after a " +
+			"restart.\nHOLDPOINT_DATABASE_URL uses a Postgres that you run yourself.",
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error { return up(cmd.Context(), f) },
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.data, "data", "", "data directory (default: holdpoint in your cache directory)")
+	flags.BoolVar(&f.ephemeral, "ephemeral", false, "keep nothing after the stop; commits are as durable as always while it runs")
+	flags.StringVar(&f.configDir, "config", "", "configuration directory (default: the built-in example tenant)")
+	flags.StringVar(&f.readyFile, "ready-file", "", "write addresses and the demo key as JSON to this file once everything is up")
+	flags.StringVar(&f.postgresBin, "postgres-bin", "", "directory of the Postgres binaries (default: found on this machine)")
+	flags.IntVar(&f.intakePort, "intake-port", 7070, "port of the HTTP API; 0 picks a free one, here and below")
+	flags.IntVar(&f.natsPort, "nats-port", 7071, "port of NATS")
+	flags.IntVar(&f.postgresPort, "postgres-port", 7072, "port of Postgres")
+	flags.IntVar(&f.sandboxPort, "sandbox-port", 7073, "port of the sandbox provider")
+	flags.IntVar(&f.opsPort, "ops-port", 7074, "port of health checks and metrics")
+	flags.BoolVar(&f.verbose, "verbose", false, "log all that the services do")
+	return cmd
+}
+
+// up starts the parts in the order in which they need each other and stops them in reverse.
+func up(ctx context.Context, f upFlags) (err error) {
+	level := slog.LevelWarn
+	if f.verbose {
+		level = slog.LevelInfo
+	}
+	log := service.NewLogger(level)
+	dir, remove, err := dataDir(f)
+	if err != nil {
+		return err
+	}
+	defer remove()
+	var stops stopList
+	defer func() { err = errors.Join(err, stops.run()) }()
+
+	db, err := startDatabase(ctx, f, dir, log, &stops)
+	if err != nil {
+		return err
+	}
+	if err := postgres.Migrate(ctx, db, migrations.FS); err != nil {
+		return err
+	}
+	nats, tenantURL, err := startBroker(ctx, f, dir, log, &stops)
+	if err != nil {
+		return err
+	}
+	sandboxURL, err := startSandbox(ctx, f, dir, &stops)
+	if err != nil {
+		return err
+	}
+	if os.Getenv("HOLDPOINT_SANDBOX_URL") == "" {
+		if err := os.Setenv("HOLDPOINT_SANDBOX_URL", sandboxURL); err != nil {
+			return err
+		}
+	}
+	files := deploy.Example()
+	if f.configDir != "" {
+		files = os.DirFS(f.configDir)
+	}
+	return runServices(ctx, f, files, upAddresses{database: db, nats: nats, tenantNATS: tenantURL, sandbox: sandboxURL, data: dir}, log)
+}
+
+// upAddresses is where the parts are.
+type upAddresses struct {
+	database, nats, tenantNATS, sandbox, data string
+}
+
+func runServices(ctx context.Context, f upFlags, files fs.FS, at upAddresses, log *slog.Logger) error {
+	stopTelemetry, err := service.Telemetry(ctx, "up")
+	if err != nil {
+		return err
+	}
+	defer func() { _ = stopTelemetry(context.WithoutCancel(ctx)) }()
+	cfg, err := config.Load(files)
+	if err != nil {
+		return fmt.Errorf("configuration:\n%w", err)
+	}
+	conn, err := bus.Connect(ctx, bus.ConnectConfig{URL: at.nats, Name: "holdpoint-up", Logger: log})
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	health, err := service.NewHealth(fmt.Sprintf("127.0.0.1:%d", f.opsPort))
+	if err != nil {
+		return err
+	}
+	parts := []service.Named{{Name: "health", Runner: health}}
+	intakeAddr := ""
+	for _, d := range services {
+		env, err := service.NewEnv(ctx, service.Needs{Service: d.name, DatabaseURL: at.database, Bus: conn, Config: cfg, Log: log, Health: health})
+		if err != nil {
+			return err
+		}
+		defer env.Close()
+		runner, err := d.make(ctx, env, overrides{intakeAddr: fmt.Sprintf("127.0.0.1:%d", f.intakePort), enableActions: os.Getenv("AI_ACTIONS_ENABLED") != "false"})
+		if err != nil {
+			return err
+		}
+		if listener, ok := runner.(interface{ Addr() string }); ok {
+			intakeAddr = listener.Addr()
+		}
+		parts = append(parts, service.Named{Name: d.name, Runner: runner})
+	}
+	parts = append(parts, service.Named{Name: "ready", Runner: announcer{f, at, intakeAddr, health, conn, cfg}})
+	return service.RunAll(ctx, log, 25*time.Second, parts...)
+}
+
+// dataDir is where state lives, and what takes it away at the end.
+func dataDir(f upFlags) (dir string, remove func(), err error) {
+	if f.ephemeral {
+		dir, err = os.MkdirTemp("/var/tmp", "holdpoint-ephemeral-")
+		if err != nil {
+			return "", nil, fmt.Errorf("make an ephemeral data directory: %w", err)
+		}
+		return dir, func() { _ = os.RemoveAll(dir) }, os.Chmod(dir, 0o711) // Postgres may run under another account
+	}
+	dir, err = filepath.Abs(cmp.Or(f.data, defaultDataDir()))
+	if err != nil {
+		return "", nil, err
+	}
+	if err := os.MkdirAll(dir, 0o711); err != nil {
+		return "", nil, fmt.Errorf("make the data directory (--data): %w", err)
+	}
+	return dir, func() {}, nil
+}
+
+// defaultDataDir is under the user's cache directory.
+func defaultDataDir() string {
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		cache = os.TempDir()
+	}
+	return filepath.Join(cache, "holdpoint")
+}
+
+// stopList stops what was started, last first.
+type stopList []func() error
+
+func (s *stopList) add(stop func() error) { *s = append(*s, stop) }
+
+func (s stopList) run() error {
+	var errs []error
+	for i := len(s) - 1; i >= 0; i-- {
+		errs = append(errs, s[i]())
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,103 @@
+package intake
+
+import (
+	"encoding/hex"
+	"fmt"
+
+	"github.com/holdpoint/holdpoint/pkg/canonical"
+	"github.com/holdpoint/holdpoint/pkg/config"
+)
+
+// tenant is a tenant with its sources and action schemas compiled.
+type tenant struct {
+	*config.Tenant
+	sources map[string]*source
+	actions map[string]*action
+}
+
+// action is a registered action type with its compiled schema.
+type action struct {
+	*config.Action
+	schema *config.Validator
+}
+
+// source is one source of events, compiled.
+type source struct {
+	*config.Source
+	schema *config.Validator // nil takes any object
+	rules  map[int]*rules    // by version
+}
+
+// rules is one compiled version of a source's key and hash rules.
+type rules struct {
+	*config.SourceRules
+	key    keyFunc
+	fields *canonical.Selection
+}
+
+func newTenant(declared *config.Tenant) (*tenant, error) {
+	t := &tenant{Tenant: declared, sources: map[string]*source{}, actions: map[string]*action{}}
+	for _, a := range declared.Actions {
+		schema, err := config.NewValidator(a.Type, a.Schema)
+		if err != nil {
+			return nil, fmt.Errorf("action %s of tenant %s: %w", a.Type, declared.ID, err)
+		}
+		t.actions[a.Type] = &action{a, schema}
+	}
+	for _, s := range declared.Sources {
+		compiled, err := newSource(s)
+		if err != nil {
+			return nil, fmt.Errorf("source %s of tenant %s: %w", s.ID, declared.ID, err)
+		}
+		t.sources[s.ID] = compiled
+	}
+	return t, nil
+}
+
+func newSource(declared *config.Source) (*source, error) {
+	s := &source{Source: declared, rules: map[int]*rules{}}
+	if declared.Schema != nil {
+		schema, err := config.NewValidator(declared.ID, declared.Schema)
+		if err != nil {
+			return nil, err
+		}
+		s.schema = schema
+	}
+	for _, r := range declared.Rules {
+		key, err := newKeyFunc(r.Key)
+		if err != nil {
+			return nil, fmt.Errorf("key rule of version %d: %w", r.Version, err)
+		}
+		fields, err := canonical.NewSelection(r.Hash.Include, r.Hash.Exclude)
+		if err != nil {
+			return nil, fmt.Errorf("hash rule of version %d: %w", r.Version, err)
+		}
+		s.rules[r.Version] = &rules{r, key, fields}
+	}
+	return s, nil
+}
+
+// caller is who an API key admits.
+type caller struct {
+	tenant *tenant
+	name   string
+	scopes map[string]bool
+}
+
+func (in *Intake) admitCallers(t *tenant) error {
+	for _, k := range t.APIKeys {
+		digest, err := hex.DecodeString(k.SHA256)
+		if err != nil || len(digest) != 32 {
+			return fmt.Errorf("API key %s of tenant %s: sha256 must be 64 hex digits", k.Name, t.ID)
+		}
+		c := &caller{tenant: t, name: k.Name, scopes: map[string]bool{}}
+		for _, s := range k.Scopes {
+			c.scopes[s] = true
+		}
+		if other := in.keys[[32]byte(digest)]; other != nil {
+			return fmt.Errorf("API key %s of tenant %s is also %s of tenant %s: a key names one caller", k.Name, t.ID, other.name, other.tenant.ID)
+		}
+		in.keys[[32]byte(digest)] = c
+	}
+	return nil
+}
