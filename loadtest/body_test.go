@@ -26,7 +26,7 @@ func TestTemplate(t *testing.T) {
 		require.Equal(t, contracts.Target{System: "crm", RecordID: "c-ab12-00004711"}, event.Proposal.Target)
 		require.Equal(t, "crm.contact.update", event.Proposal.ActionType)
 		require.Equal(t, "1", event.Proposal.CurrentVersion)
-		require.JSONEq(t, `{"fields":{"segment":"trial","employees":"42"}}`, string(event.Proposal.ProposedChange))
+		require.JSONEq(t, `{"fields":{"city":"Lisbon"}}`, string(event.Proposal.ProposedChange))
 		require.Len(t, event.Proposal.Evidence, 1)
 		require.Equal(t, started, event.Proposal.Evidence[0].ObservedAt)
 		require.Equal(t, "https://crm.example/contacts/c-ab12-00004711", event.Proposal.Evidence[0].URL)

@@ -22,7 +22,7 @@ var flows = map[string]flow{
 const contactUpdate = `{"event_id":"evt-` + runHole + `-` + digitsHole + `","proposal":{` +
 	`"action_type":"crm.contact.update",` +
 	`"target":{"system":"crm","record_id":"c-` + runHole + `-` + digitsHole + `"},` +
-	`"proposed_change":{"fields":{"segment":"trial","employees":"42"}},` +
+	`"proposed_change":{"fields":{"city":"Lisbon"}},` +
 	`"current_version":"1",` +
 	`"evidence":[{"source":"crm","version":"1","observed_at":"` + timeHole + `",` +
 	`"url":"https://crm.example/contacts/c-` + runHole + `-` + digitsHole + `"}],` +

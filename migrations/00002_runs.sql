@@ -28,7 +28,7 @@ create table runs (
   created_at       timestamptz not null default clock_timestamp(),
   updated_at       timestamptz not null default clock_timestamp(),
   ended_at         timestamptz,
-  constraint runs_pkey primary key (tenant_id, run_id),
+  constraint runs_pkey primary key (run_id, tenant_id),
   constraint runs_key_length check (octet_length(idempotency_key) between 1 and 255),
   constraint runs_hash_length check (octet_length(payload_hash) = 32),
   constraint runs_state check (state in ('processing', 'awaiting_human', 'approved', 'completed', 'failed_retryable',
@@ -51,7 +51,7 @@ create table run_payloads (
   content_type text        not null,
   headers      jsonb       not null,
   received_at  timestamptz not null default clock_timestamp(),
-  constraint run_payloads_pkey primary key (tenant_id, run_id)
+  constraint run_payloads_pkey primary key (run_id, tenant_id)
 );
 
 -- The same key with another payload: nothing runs, both hashes are kept.
@@ -61,8 +61,8 @@ create table run_conflicts (
   payload_hash  bytea       not null,
   payload       bytea       not null,
   first_seen_at timestamptz not null default clock_timestamp(),
-  constraint run_conflicts_pkey primary key (tenant_id, run_id, payload_hash),
-  constraint run_conflicts_run foreign key (tenant_id, run_id) references runs,
+  constraint run_conflicts_pkey primary key (run_id, tenant_id, payload_hash),
+  constraint run_conflicts_run foreign key (run_id, tenant_id) references runs,
   constraint run_conflicts_hash_length check (octet_length(payload_hash) = 32)
 );
 
@@ -88,8 +88,8 @@ create table intents (
   model        jsonb       not null default '{}',
   submitted_by uuid,                 -- the lease owner who proposed it; null where the event carried it
   created_at   timestamptz not null default clock_timestamp(),
-  constraint intents_pkey primary key (tenant_id, run_id, intent_hash),
-  constraint intents_run foreign key (tenant_id, run_id) references runs,
+  constraint intents_pkey primary key (run_id, tenant_id, intent_hash),
+  constraint intents_run foreign key (run_id, tenant_id) references runs,
   constraint intents_hash_matches check (intent_hash = sha256(canonical)),
   constraint intents_revision check (revision >= 1)
 );

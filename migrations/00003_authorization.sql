@@ -13,8 +13,8 @@ create table policy_decisions (
   inputs_hash    bytea       not null,
   reasons        jsonb       not null,
   decided_at     timestamptz not null default clock_timestamp(),
-  constraint policy_decisions_pkey primary key (tenant_id, run_id, intent_hash, decision_id, route),
-  constraint policy_decisions_intent foreign key (tenant_id, run_id, intent_hash) references intents,
+  constraint policy_decisions_pkey primary key (run_id, tenant_id, intent_hash, decision_id, route),
+  constraint policy_decisions_intent foreign key (run_id, tenant_id, intent_hash) references intents,
   constraint policy_decisions_route check (route in ('auto', 'human_review', 'reject', 'repair'))
 );
 
@@ -32,13 +32,13 @@ create table approvals (
   decide_by      timestamptz not null,
   execute_within interval    not null,
   decided_at     timestamptz,
-  constraint approvals_pkey primary key (tenant_id, run_id, intent_hash, approval_id, state),
+  constraint approvals_pkey primary key (run_id, tenant_id, intent_hash, approval_id, state),
   constraint approvals_id unique (approval_id),
-  constraint approvals_intent foreign key (tenant_id, run_id, intent_hash) references intents,
+  constraint approvals_intent foreign key (run_id, tenant_id, intent_hash) references intents,
   constraint approvals_state check (state in ('pending', 'approved', 'rejected', 'expired', 'superseded')),
   constraint approvals_decided check ((decided_at is null) = (state = 'pending'))
 );
-create unique index approvals_one_pending on approvals (tenant_id, run_id) where state = 'pending';
+create unique index approvals_one_pending on approvals (run_id, tenant_id) where state = 'pending';
 
 create table authorizations (
   tenant_id        text        not null,
@@ -51,10 +51,10 @@ create table authorizations (
   approval_state   text,
   execute_by       timestamptz not null,
   authorized_at    timestamptz not null default clock_timestamp(),
-  constraint authorizations_pkey primary key (tenant_id, run_id, intent_hash, authorization_id),
-  constraint authorizations_decision foreign key (tenant_id, run_id, intent_hash, decision_id, decision_route)
+  constraint authorizations_pkey primary key (run_id, tenant_id, intent_hash, authorization_id),
+  constraint authorizations_decision foreign key (run_id, tenant_id, intent_hash, decision_id, decision_route)
     references policy_decisions,
-  constraint authorizations_approval foreign key (tenant_id, run_id, intent_hash, approval_id, approval_state)
+  constraint authorizations_approval foreign key (run_id, tenant_id, intent_hash, approval_id, approval_state)
     references approvals,
   constraint authorizations_route_auto check (decision_route = 'auto'),
   constraint authorizations_approval_approved check (approval_state = 'approved'),

@@ -1,6 +1,6 @@
--- An effect is one external write. Leasing changes no indexed column, so that the way pending -> sending stays within the
--- page: "open" and next_check_at are indexed, the state is not. next_check_at is when somebody must look at the effect again:
--- the dispatcher where it is pending, the reconciler where it is sending, accepted or unknown.
+-- An effect is one external write. next_check_at is when somebody must look at it again: the dispatcher where it is pending, the
+-- reconciler where it is sending (then it is the end of the lease), accepted or unknown. The state stands before it in the
+-- index, so that a backlog of one kind costs those who look for another nothing.
 
 -- +goose Up
 create table effects (
@@ -35,8 +35,8 @@ create table effects (
   next_check_at    timestamptz not null,
   created_at       timestamptz not null default clock_timestamp(),
   updated_at       timestamptz not null default clock_timestamp(),
-  constraint effects_pkey primary key (tenant_id, run_id, revision, ordinal),
-  constraint effects_authorized foreign key (tenant_id, run_id, intent_hash, authorization_id) references authorizations,
+  constraint effects_pkey primary key (run_id, tenant_id, revision, ordinal),
+  constraint effects_authorized foreign key (run_id, tenant_id, intent_hash, authorization_id) references authorizations,
   constraint effects_operation check (operation_id = 'op1-' || run_id::text || '-' || revision || '-' || ordinal),
   constraint effects_state check (state in ('pending', 'sending', 'accepted', 'completed', 'unknown', 'held', 'failed',
                                             'cancelled')),
@@ -47,8 +47,8 @@ create table effects (
   constraint effects_lease check ((state = 'sending') = (lease_owner is not null and lease_expires_at is not null)),
   constraint effects_sent_is_recorded check (not maybe_sent or first_sent_at is not null)
 ) with (fillfactor = 80);
-create index effects_due on effects (connector, next_check_at) where open;
-create index effects_target on effects (tenant_id, target_system, target_record) where open;
+create index effects_due on effects (connector, state, next_check_at) where open;
+create index effects_target on effects (target_record, target_system, tenant_id) where open;
 
 -- An attempt is committed before the first byte leaves; its outcome is added once, by whoever made the attempt, even when the
 -- effect is no longer theirs.
@@ -70,7 +70,7 @@ create table effect_attempts (
   duration            interval,
   detail              text,
   finished_at         timestamptz,
-  constraint effect_attempts_pkey primary key (tenant_id, run_id, revision, ordinal, attempt),
+  constraint effect_attempts_pkey primary key (run_id, tenant_id, revision, ordinal, attempt),
   constraint effect_attempts_finished check ((finished_at is null) = (class is null))
 ) with (fillfactor = 80);
 
@@ -86,7 +86,7 @@ create table lookups (
   conclusive  boolean     not null,
   external_id text,
   evidence    text        not null,
-  constraint lookups_pkey primary key (tenant_id, run_id, revision, ordinal, lookup),
+  constraint lookups_pkey primary key (run_id, tenant_id, revision, ordinal, lookup),
   constraint lookups_verdict check (verdict in ('found', 'absent', 'unclear', 'several'))
 );
 

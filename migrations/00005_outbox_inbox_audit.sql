@@ -11,6 +11,7 @@ create table event_log (
   stream     text        not null,
   subject    text        not null,
   payload    bytea       not null,
+  headers    jsonb,                -- of a replayed message; null otherwise
   created_at timestamptz not null default clock_timestamp(),
   constraint event_log_pkey primary key (event_id)
 ) partition by range (event_id);
@@ -44,7 +45,7 @@ create table audit_events (
   from_state text,
   to_state   text,
   detail     jsonb,
-  constraint audit_events_pkey primary key (tenant_id, run_id, audit_id)
+  constraint audit_events_pkey primary key (run_id, tenant_id, audit_id)
 );
 
 -- Makes the daily partitions from yesterday to a week ahead, and drops the expired. A UUIDv7 begins with 48 bits of

@@ -48,6 +48,7 @@ grant insert, update on kill_switches to holdpoint_operator;
 grant update on kill_switch_epoch to holdpoint_operator;
 grant insert on kill_switch_changes to holdpoint_operator;
 grant update (state, settled_at, settled_by) on parked_messages to holdpoint_operator;
+grant delete on inbox to holdpoint_operator; -- of a parked event that is replayed
 
 -- +goose Down
 revoke all on all tables in schema public from holdpoint_intake, holdpoint_policy, holdpoint_approval, holdpoint_dispatcher,

@@ -72,7 +72,8 @@ func TestConn(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "accepted", string(answer.Data))
 		for _, forged := range []string{
-			"", "$JS.API.STREAM.DELETE.HOLDPOINT_INTERNAL", "holdpoint.internal.effect.requested", "_INBOX.>", "_INBOX.a b",
+			"", "$JS.API.STREAM.DELETE.HOLDPOINT_INTERNAL", "holdpoint.internal.effect.requested",
+			"_INBOX.>", "_INBOX.a b",
 		} {
 			require.ErrorContains(t, b.Conn.Reply(forged, nil), "inboxes", forged)
 		}

@@ -20,6 +20,9 @@ import (
 const (
 	DefaultHandlerTimeout = 20 * time.Second
 	DefaultDrainTimeout   = 25 * time.Second
+	// routerClose is what remains for the router when our subscriber has drained; it only waits for goroutines to
+	// end.
+	routerClose = time.Second
 	// MaxBatch is the largest batch: larger ones gain nothing in Postgres.
 	MaxBatch = 256
 )
@@ -70,13 +73,14 @@ func (c *ConsumeConfig) complete(conn *Conn) error {
 		problems = append(problems, fmt.Errorf("batch %d is not between 1 and %d", c.Batch, MaxBatch))
 	}
 	if c.Workers < 1 || c.Workers*c.Batch*4 > MaxAckPending {
-		problems = append(problems, fmt.Errorf("%d workers with batches of %d: workers × batch × 4 must lie between 4 "+
-			"and %d, what the broker lets be unacknowledged", c.Workers, c.Batch, MaxAckPending))
+		problems = append(problems, fmt.Errorf("%d workers with batches of %d: workers × batch × 4 must lie between "+
+			"4 and %d, what the broker lets be unacknowledged", c.Workers, c.Batch, MaxAckPending))
 	}
 	return errors.Join(problems...)
 }
 
-// Consume handles messages until the context ends, then finishes and acknowledges what it holds, and returns nil. It
+// Consume handles messages until the context ends, then finishes and acknowledges what it holds, and returns nil; it
+// is an error when a handler does not return within DrainTimeout, and its messages go to another consumer. Consume
 // survives the loss of the broker, of the stream and of the consumer.
 func Consume(ctx context.Context, conn *Conn, cfg ConsumeConfig) error {
 	if err := cfg.complete(conn); err != nil {
@@ -84,7 +88,7 @@ func Consume(ctx context.Context, conn *Conn, cfg ConsumeConfig) error {
 	}
 	sub := newSubscriber(conn, &cfg)
 	router, err := message.NewRouter(
-		message.RouterConfig{CloseTimeout: cfg.DrainTimeout + 5*time.Second},
+		message.RouterConfig{CloseTimeout: routerClose},
 		watermill.NewSlogLoggerWithLevelMapping(cfg.Logger, map[slog.Level]slog.Level{slog.LevelInfo: slog.LevelDebug}),
 	)
 	if err != nil {
@@ -94,6 +98,10 @@ func Consume(ctx context.Context, conn *Conn, cfg ConsumeConfig) error {
 	router.AddConsumerHandler(cfg.Service, topic(cfg.Stream, cfg.Durable), sub, handler(&cfg))
 	err = router.Run(ctx)
 	conn.flush()
+	if abandoned := sub.abandoned.Load(); err == nil && abandoned > 0 {
+		err = fmt.Errorf("the handler held %d messages when the %v for draining were over; they come again",
+			abandoned, cfg.DrainTimeout)
+	}
 	if err != nil {
 		return fmt.Errorf("consume %s of %s: %w", cfg.Durable, cfg.Stream, err)
 	}

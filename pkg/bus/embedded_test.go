@@ -51,7 +51,10 @@ func TestEmbedded(t *testing.T) {
 	t.Run("TenantReachesItsOwnSubjectsAlone", func(t *testing.T) {
 		server := setup(t, bus.EmbeddedConfig{Users: []bus.User{
 			{Name: "us", Password: "secret"},
-			{Name: "acme", Password: "a", Publish: []string{"holdpoint.ingress.acme.*"}, Subscribe: []string{"_INBOX_acme.>"}},
+			{
+				Name: "acme", Password: "a",
+				Publish: []string{"holdpoint.ingress.acme.*"}, Subscribe: []string{"_INBOX_acme.>"},
+			},
 		}})
 		topology := bus.NewTopology([]string{"acme", "other"})
 		require.NoError(t, bus.Provision(t.Context(), bustest.Connect(t, server.URL()), topology))

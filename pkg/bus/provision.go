@@ -235,8 +235,8 @@ func (c *Consumer) compatible(have jetstream.ConsumerConfig) error {
 	want := c.config()
 	if have.FilterSubject != want.FilterSubject || have.AckPolicy != want.AckPolicy ||
 		have.MaxDeliver != want.MaxDeliver || have.DeliverPolicy != want.DeliverPolicy || len(have.FilterSubjects) > 0 {
-		return fmt.Errorf("somebody else made it: it reads %q with acks %s and at most %d deliveries, and must read %q "+
-			"with acks %s and no maximum; delete it by hand", have.FilterSubject, have.AckPolicy, have.MaxDeliver,
+		return fmt.Errorf("somebody else made it: it reads %q with acks %s and at most %d deliveries, and must read "+
+			"%q with acks %s and no maximum; delete it by hand", have.FilterSubject, have.AckPolicy, have.MaxDeliver,
 			want.FilterSubject, want.AckPolicy)
 	}
 	return nil

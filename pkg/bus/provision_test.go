@@ -114,7 +114,9 @@ func TestProvision(t *testing.T) {
 		})
 		require.NoError(t, err)
 		err = bus.Provision(t.Context(), b.Conn, b.Topology)
-		for _, complaint := range []string{bus.InternalStream, "its retention is", "its discard policy is", "its storage is"} {
+		for _, complaint := range []string{
+			bus.InternalStream, "its retention is", "its discard policy is", "its storage is",
+		} {
 			require.ErrorContains(t, err, complaint)
 		}
 		_, err = js.Stream(t.Context(), bus.EventsStream("acme"))

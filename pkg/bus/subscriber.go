@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/ThreeDotsLabs/watermill/message"
@@ -25,6 +26,8 @@ type subscriber struct {
 	closed  bool
 	closing chan struct{}
 	running sync.WaitGroup // subscriptions
+
+	abandoned atomic.Int64 // messages whose handler did not return before the end of the drain
 }
 
 func newSubscriber(conn *Conn, cfg *ConsumeConfig) *subscriber {
@@ -255,6 +258,7 @@ func (w *worker) handle(b *batch) []Verdict {
 	case <-msg.Nacked():
 		return nil
 	case <-w.drained.Done():
+		w.abandoned.Add(int64(len(b.items)))
 		return nil
 	}
 }
@@ -307,7 +311,7 @@ func (w *worker) settle(b *batch, verdicts []Verdict) (acked int) {
 			w.cfg.Logger.Debug("could not settle a message, it will come again", "error", plainly(err))
 		}
 	}
-	w.site.AfterFlush(noContext, w.conn.nc.FlushWithContext, keys...)
+	w.site.AfterFlush(noContext, func(context.Context) error { return w.conn.nc.FlushTimeout(flushTimeout) }, keys...)
 	return acked
 }
 

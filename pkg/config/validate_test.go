@@ -56,6 +56,21 @@ func TestValidatorOfProposals(t *testing.T) {
 		})
 	}
 
+	t.Run("ManyErrorsAreBoundedAndAlwaysInTheSameOrder", func(t *testing.T) {
+		t.Parallel()
+		var extra []string
+		for c := 'a'; c <= 'z'; c++ {
+			extra = append(extra, `"`+string(c)+`": 0`)
+		}
+		text := strings.Replace(good, "{", "{"+strings.Join(extra, ", ")+", ", 1)
+		for range 20 {
+			found := check(t, text)
+			require.Len(t, found, 20)
+			require.Equal(t, "/a", found[0].Pointer)
+			require.Equal(t, "/t", found[19].Pointer)
+		}
+	})
+
 	t.Run("ABrokenSchemaPanicsAtTheStart", func(t *testing.T) {
 		t.Parallel()
 		require.PanicsWithError(t, "reading schema x: EOF", func() { config.MustValidator("x", nil) })

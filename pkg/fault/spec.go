@@ -46,7 +46,8 @@ func (s Spec) String() string {
 // ParseSpec reads the text form.
 func ParseSpec(text string) (Spec, error) {
 	wrong := func(what string) (Spec, error) {
-		return Spec{}, fmt.Errorf("crash %q: %s; want service/site@before|after|mid[#occurrence][?key=RUNKEY]", text, what)
+		return Spec{}, fmt.Errorf("crash %q: %s; want service/site@before|after|mid[#occurrence][?key=RUNKEY]",
+			text, what)
 	}
 	place, key, hasKey := strings.Cut(text, "?key=")
 	place, occurrence, hasOccurrence := strings.Cut(place, "#")

@@ -102,6 +102,7 @@ type Snapshot struct {
 type Evidence struct {
 	Source     string
 	Version    string
+	URL        string
 	ObservedAt time.Time
 }
 
@@ -131,7 +132,7 @@ func Read(stored []byte, hash canonical.Digest) (*Snapshot, error) {
 	if evidence.Kind() == canonical.Array {
 		for item := range evidence.Items() {
 			observed, _ := time.Parse(time.RFC3339, at(item, "/observed_at"))
-			s.Evidence = append(s.Evidence, Evidence{at(item, "/source"), at(item, "/version"), observed})
+			s.Evidence = append(s.Evidence, Evidence{at(item, "/source"), at(item, "/version"), at(item, "/url"), observed})
 		}
 	}
 	return s, nil
@@ -151,7 +152,7 @@ func (s *Snapshot) Input(now time.Time) policy.Input {
 	in := policy.Input{ActionType: s.ActionType, Target: policy.Target{System: s.TargetSystem, RecordID: s.TargetRecord},
 		ProposedChange: s.Change, CurrentVersion: s.CurrentVersion, WorkflowVersion: s.WorkflowVersion, Uncertainty: s.Uncertainty, Now: now}
 	for _, e := range s.Evidence {
-		in.Evidence = append(in.Evidence, policy.Evidence{Source: e.Source, Version: e.Version, ObservedAt: e.ObservedAt})
+		in.Evidence = append(in.Evidence, policy.Evidence{Source: e.Source, Version: e.Version, URL: e.URL, ObservedAt: e.ObservedAt})
 	}
 	return in
 }

@@ -130,7 +130,7 @@ with requested as materialized (
 ), due as materialized (
   select d.* from slots c cross join lateral (
     select e.tenant_id, e.run_id, e.revision, e.ordinal, e.connector, e.target_system, e.target_record, 1 as rank from effects e
-    where $9 and e.connector = c.connector and e.tenant_id = c.tenant_id and e.open and e.state = any($5)
+    where $9 and e.connector = c.connector and e.tenant_id = c.tenant_id and e.open and e.state = ($5::text[])[1]
       and e.next_check_at <= clock_timestamp()
     order by e.next_check_at limit c.free
     for no key update of e skip locked
@@ -218,6 +218,7 @@ checked as materialized (
   from input i join effects e using (tenant_id, run_id, revision, ordinal) cross join clock c
 ), leased as (
   update effects e set state = $5, lease_owner = $6, lease_expires_at = c.now + make_interval(secs => $7),
+    next_check_at = c.now + make_interval(secs => $7),
     attempts = e.attempts + 1, updated_at = c.now
   from checked k cross join clock c
   where k.ok and e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.revision and e.ordinal = k.ordinal

@@ -30,23 +30,29 @@ type Open struct {
 // dueSQL takes what the reconciler must look at, and moves its next look on, so that replicas do not ask the provider twice.
 const dueSQL = `
 with due as materialized (
-  select d.* from unnest($1::text[], $2::text[]) as c(tenant_id, connector)
+  select d.* from unnest($1::text[], $2::text[]) as c(tenant_id, connector) cross join unnest($3::text[]) as s(state)
   cross join lateral (
     select e.tenant_id, e.run_id, e.revision, e.ordinal from effects e
-    where e.connector = c.connector and e.tenant_id = c.tenant_id and e.open and e.next_check_at <= clock_timestamp()
-      and (e.state = any($3) or e.unread_outcome or e.state = 'pending' and e.execute_by <= clock_timestamp())
+    where e.connector = c.connector and e.tenant_id = c.tenant_id and e.open and e.state = s.state
+      and e.next_check_at <= clock_timestamp() and (s.state <> 'pending' or e.execute_by <= clock_timestamp())
     order by e.next_check_at limit $4
     for no key update of e skip locked
   ) d
 )
-update effects e set next_check_at = case when e.state = 'sending' and e.lease_expires_at > clock_timestamp() and not e.unread_outcome
-    then e.lease_expires_at else clock_timestamp() + make_interval(secs => $5) end
+update effects e set next_check_at = clock_timestamp() + make_interval(secs => $5)
 from due d where e.tenant_id = d.tenant_id and e.run_id = d.run_id and e.revision = d.revision and e.ordinal = d.ordinal
 returning e.tenant_id, e.run_id, e.revision, e.ordinal`
 
-// Due takes up to limit effects of each connector (keyed "tenant/connector") that are unknown, accepted, past their lease or
-// execute-by, or have an unread outcome, and whose time has come. They come again after hold, unless they are settled.
-func (l *Ledger) Due(ctx context.Context, connectors []string, limit int, hold time.Duration) ([]Open, error) {
+// What the reconciler looks for. Overdue effects stand in the dispatcher's queue and are looked for less often.
+var (
+	Unsettled = []string{EffectUnknown, EffectAccepted, EffectSending, EffectHeld}
+	Overdue   = []string{EffectPending}
+)
+
+// Due takes up to limit effects of each connector (keyed "tenant/connector") and state whose time has come: unknown, accepted,
+// past the sender's lease, held with an unread outcome, or pending past their execute-by. They come again after hold, unless
+// they are settled.
+func (l *Ledger) Due(ctx context.Context, connectors, states []string, limit int, hold time.Duration) ([]Open, error) {
 	var tenants, ids []string
 	for _, c := range connectors {
 		tenant, id, _ := cutSlash(c)
@@ -55,20 +61,14 @@ func (l *Ledger) Due(ctx context.Context, connectors []string, limit int, hold t
 	var open []Open
 	err := l.command(ctx, "postpone", func(ctx context.Context) error {
 		keys, err := collect(ctx, l, l.site("postpone"), nil, scanEffectKey, dueSQL, tenants, ids,
-			[]string{EffectUnknown, EffectAccepted, EffectSending}, limit, seconds(hold))
+			states, limit, seconds(hold))
 		if err != nil || len(keys) == 0 {
 			return err
 		}
 		open, err = l.Open(ctx, keys)
 		return err
 	})
-	due := open[:0]
-	for _, e := range open {
-		if e.State != EffectSending || e.LeaseOver || e.UnreadOutcome {
-			due = append(due, e)
-		}
-	}
-	return due, err
+	return open, err
 }
 
 const openSQL = `

@@ -90,9 +90,11 @@ const (
     and t.attempt = k.made_attempt and t.owner = k.made_by and t.class is null
   returning k.*
 ), unread as (
-  update effects e set unread_outcome = true, next_check_at = clock_timestamp()
+  update effects e set unread_outcome = true, next_check_at = clock_timestamp(),
+    state = case when e.state = 'pending' then 'unknown' else e.state end,
+    unknown_since = case when e.state = 'pending' then clock_timestamp() else e.unknown_since end
   from recorded k
-  where (k.ord in (select ord from moved)) is not true
+  where k.sent and (k.ord in (select ord from moved)) is not true
     and e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.revision and e.ordinal = k.ordinal
 ), `
 	lookedSQL = `looked as (

@@ -23,6 +23,7 @@ var commits = map[string][]string{
 	"set_kill_switch":  {Operator},
 	"sweep":            {Relay},
 	"park":             {Intake, Policy, Dispatcher},
+	"settle_parked":    {Operator},
 	"activate_rules":   {Intake},
 }
 

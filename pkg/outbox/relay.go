@@ -22,6 +22,7 @@ type Message struct {
 	Stream     string
 	Subject    string
 	Payload    []byte
+	Headers    map[string]string // of a replayed message
 }
 
 // MessageID is what the broker deduplicates by: a retry of the same publish has the same one, a deliberate repeat another.
@@ -72,7 +73,7 @@ with taken as materialized (
   select seq, event_id, generation, attempts from pending where seq > $1 and not_before <= clock_timestamp()
   order by seq limit $2 for update skip locked
 )
-select t.seq, t.event_id, t.generation, t.attempts, coalesce(e.stream, ''), coalesce(e.subject, ''), coalesce(e.payload, '')
+select t.seq, t.event_id, t.generation, t.attempts, coalesce(e.stream, ''), coalesce(e.subject, ''), coalesce(e.payload, ''), e.headers
 from taken t left join event_log e using (event_id) order by t.seq`
 
 // Pass takes up to limit rows above after, publishes them, and removes those that the broker acknowledged. What it did not
@@ -107,7 +108,7 @@ func take(ctx context.Context, tx pgx.Tx, after int64, limit int) ([]Message, er
 		return nil, err
 	}
 	return pgx.CollectRows(rows, func(row pgx.CollectableRow) (m Message, err error) {
-		err = row.Scan(&m.Seq, &m.EventID, &m.Generation, &m.Attempts, &m.Stream, &m.Subject, &m.Payload)
+		err = row.Scan(&m.Seq, &m.EventID, &m.Generation, &m.Attempts, &m.Stream, &m.Subject, &m.Payload, &m.Headers)
 		return m, err
 	})
 }

@@ -5,7 +5,7 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/config"
 )
 
-// Codes of reasons: a closed list, which dashboards and integrators may rely on.
+// Codes of the reasons that a decision can have: a closed list, which dashboards and integrators may rely on.
 const (
 	CodeUnregistered          = "unregistered_action"
 	CodeSchemaInvalid         = "schema_invalid"

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/url"
 	"os"
@@ -33,6 +34,7 @@ func sharedDir(t *testing.T) string {
 
 func start(t *testing.T, cfg postgres.ServerConfig) *postgres.Server {
 	t.Helper()
+	cfg.Logger = slog.New(slog.DiscardHandler)
 	server, err := postgres.Start(t.Context(), cfg)
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, server.Stop(context.Background())) })
@@ -133,7 +135,9 @@ func TestServerStart(t *testing.T) {
 
 	t.Run("SettingsOfTheCallerWin", func(t *testing.T) {
 		t.Parallel()
-		server := start(t, postgres.ServerConfig{DataDir: sharedDir(t), Settings: map[string]string{"max_connections": "17"}})
+		server := start(t, postgres.ServerConfig{
+			DataDir: sharedDir(t), Settings: map[string]string{"max_connections": "17"},
+		})
 		require.Equal(t, "17", one[string](t, connect(t, server.URL()), "SHOW max_connections"))
 	})
 

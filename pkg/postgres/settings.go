@@ -28,7 +28,7 @@ func (c *ServerConfig) settings(port int) map[string]string {
 		"autovacuum_vacuum_scale_factor":      "0.02",
 		"autovacuum_vacuum_threshold":         "1000",
 		"autovacuum_vacuum_cost_delay":        "0",
-		"jit":                                 "off", // Short set-based statements: compiling them costs more than it saves.
+		"jit":                                 "off", // Compiling short statements costs more than it saves.
 		"timezone":                            "UTC",
 		"log_timezone":                        "UTC",
 		"password_encryption":                 "scram-sha-256",

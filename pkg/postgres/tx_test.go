@@ -179,7 +179,8 @@ func TestOpen(t *testing.T) {
 	t.Run("SessionsWorkAsTheRoleWithinLimits", func(t *testing.T) {
 		t.Parallel()
 		pool, err := postgres.Open(t.Context(), postgres.PoolConfig{
-			URL: db.URL, Role: "holdpoint_intake", ApplicationName: "intake", StatementTimeout: 2 * time.Second, MaxConns: 3,
+			URL: db.URL, Role: "holdpoint_intake", ApplicationName: "intake",
+			StatementTimeout: 2 * time.Second, MaxConns: 3,
 		})
 		require.NoError(t, err)
 		defer pool.Close()

@@ -89,7 +89,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(upCommand(), migrateCommand(), explainCommand(), killSwitchCommand(), resolveCommand(), sandboxCommand(), sitesCommand())
+	root.AddCommand(upCommand(), migrateCommand(), explainCommand(), killSwitchCommand(), resolveCommand(), parkedCommand(), sandboxCommand(), sitesCommand())
 	for _, d := range services {
 		root.AddCommand(serveCommand(d))
 	}

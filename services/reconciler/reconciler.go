@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	pollPause = 200 * time.Millisecond
-	batchSize = 64
+	pollPause    = 200 * time.Millisecond
+	overduePause = 5 * time.Second
+	batchSize    = 64
 	// holdFor is how long an effect that was taken up stays this replica's to look at; longer than any lookup takes.
 	holdFor   = 45 * time.Second
 	atOnce    = 16 // lookups at the same time
@@ -67,12 +68,16 @@ func New(env *service.Env) (*Reconciler, error) {
 
 // Run looks at what is due until the context ends.
 func (r *Reconciler) Run(ctx context.Context) error {
-	return service.Loop{Name: "reconcile", Log: r.env.Log, Pause: pollPause, Once: r.runOnce}.Run(ctx)
+	loop := func(name string, pause time.Duration, states []string) service.Named {
+		once := func(ctx context.Context) (bool, error) { return r.runOnce(ctx, states) }
+		return service.Named{Name: "reconciler " + name, Runner: service.Loop{Name: name, Log: r.env.Log, Pause: pause, Once: once}}
+	}
+	return service.RunAll(ctx, r.env.Log, lookupFor, loop("unsettled", pollPause, ledger.Unsettled), loop("overdue", overduePause, ledger.Overdue))
 }
 
-// runOnce takes up one batch of due effects.
-func (r *Reconciler) runOnce(ctx context.Context) (bool, error) {
-	due, err := r.env.Ledger.Due(ctx, r.connectors, batchSize, holdFor)
+// runOnce takes up one batch of due effects in these states.
+func (r *Reconciler) runOnce(ctx context.Context, states []string) (bool, error) {
+	due, err := r.env.Ledger.Due(ctx, r.connectors, states, batchSize, holdFor)
 	if err != nil || len(due) == 0 {
 		return false, err
 	}

@@ -134,7 +134,8 @@ func (r *Relay) pass(ctx context.Context) (bool, error) {
 func (r *Relay) publish(ctx context.Context, messages []outbox.Message) []outbox.Receipt {
 	batch := make([]bus.Message, len(messages))
 	for i := range messages {
-		batch[i] = bus.Message{Subject: messages[i].Subject, ID: messages[i].MessageID(), Data: messages[i].Payload}
+		batch[i] = bus.Message{Subject: messages[i].Subject, ID: messages[i].MessageID(), Data: messages[i].Payload,
+			Header: messages[i].Headers}
 	}
 	receipts := make([]outbox.Receipt, len(messages))
 	for i, result := range r.publisher.PublishBatch(ctx, batch) {

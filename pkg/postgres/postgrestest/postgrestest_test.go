@@ -88,7 +88,9 @@ func TestKilledBinaryLeavesNothing(t *testing.T) {
 
 	require.NoError(t, victim.Process.Signal(syscall.SIGKILL))
 	_ = victim.Wait() // Reports the kill.
-	address := url.URL{Scheme: "postgres", User: url.User("holdpoint_admin"), Host: "127.0.0.1:" + port, Path: "/postgres"}
+	address := url.URL{
+		Scheme: "postgres", User: url.User("holdpoint_admin"), Host: "127.0.0.1:" + port, Path: "/postgres",
+	}
 	require.Eventually(t, func() bool {
 		_, statErr := os.Stat(dir)
 		conn, err := pgx.Connect(t.Context(), address.String())
