@@ -60,7 +60,9 @@ func check(guarantees []guarantee) error {
 		}
 		seen[g.ID] = true
 		for _, p := range g.problems() {
-			problems = append(problems, fmt.Errorf("%s: %w", g.ID, p))
+			if p != nil {
+				problems = append(problems, fmt.Errorf("%s: %w", g.ID, p))
+			}
 		}
 	}
 	known := 0

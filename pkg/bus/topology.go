@@ -101,6 +101,15 @@ func NewTopology(tenants []string) Topology {
 	return t
 }
 
+// SetAckWait changes how long the broker waits for a sign of life of any of the consumers.
+func (t Topology) SetAckWait(d time.Duration) {
+	for _, s := range t.Streams {
+		for i := range s.Consumers {
+			s.Consumers[i].AckWait = d
+		}
+	}
+}
+
 // internalStream refuses new messages when full, so that the relay keeps its rows. A message older than a day has
 // been sent again by the state sweep long since.
 func internalStream() Stream {

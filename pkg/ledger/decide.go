@@ -34,9 +34,13 @@ const undecidedSQL = `
 select r.tenant_id, r.run_id, r.idempotency_key, r.correlation_id, r.traceparent, n.revision, n.intent_hash, n.canonical,
   n.action_type, n.created_at, clock_timestamp()
 from unnest($1::text[], $2::uuid[], $3::bytea[]) as i(tenant_id, run_id, intent_hash)
-join runs r using (tenant_id, run_id)
-join intents n using (tenant_id, run_id, intent_hash)
-where r.state = any($4) and n.revision = r.intent_revision`
+cross join lateral (
+  select * from runs r where r.tenant_id = i.tenant_id and r.run_id = i.run_id and r.state = any($4) limit 1
+) r
+cross join lateral (
+  select * from intents n where n.tenant_id = i.tenant_id and n.run_id = i.run_id and n.intent_hash = i.intent_hash limit 1
+) n
+where n.revision = r.intent_revision`
 
 // IntentRef names an intent, and the event that told of it.
 type IntentRef struct {

@@ -121,10 +121,12 @@ const candidatesSQL = `
 with requested as materialized (
   select e.tenant_id, e.run_id, e.revision, e.ordinal, e.connector, e.target_system, e.target_record, 0 as rank
   from unnest($1::text[], $2::uuid[], $3::int[], $4::int[]) as i(tenant_id, run_id, revision, ordinal)
-  join effects e using (tenant_id, run_id, revision, ordinal)
-  where e.state = any($5) and (e.attempts = 0 or e.next_check_at <= clock_timestamp())
-  order by e.tenant_id, e.run_id, e.revision, e.ordinal
-  for no key update of e skip locked
+  cross join lateral (
+    select * from effects e
+    where e.tenant_id = i.tenant_id and e.run_id = i.run_id and e.revision = i.revision and e.ordinal = i.ordinal
+      and e.state = any($5) and (e.attempts = 0 or e.next_check_at <= clock_timestamp())
+    for no key update skip locked
+  ) e
 ), slots as materialized (
   select * from unnest($6::text[], $7::text[], $8::int[]) as c(tenant_id, connector, free)
 ), due as materialized (
@@ -204,18 +206,24 @@ with input as materialized (
 ), clock as materialized (select clock_timestamp() as now),
 epoch as materialized (select epoch from kill_switch_epoch),
 closed as materialized (select scope, scope_key from kill_switches where closed),
-checked as materialized (
-  select e.tenant_id, e.run_id, e.revision, e.ordinal,
-    row_number() over (partition by e.tenant_id, e.target_system, e.target_record order by e.created_at, i.ord) = 1
-    and not exists (select from effects o where o.open and o.tenant_id = e.tenant_id and o.target_system = e.target_system
+sendable as materialized (
+  select e.tenant_id, e.run_id, e.revision, e.ordinal, e.target_system, e.target_record, e.created_at, i.ord,
+    (select 1 from effects o where o.open and o.tenant_id = e.tenant_id and o.target_system = e.target_system
         and o.target_record = e.target_record and o.state in ('sending', 'unknown')
-        and (o.run_id, o.revision, o.ordinal) <> (e.run_id, e.revision, e.ordinal))
+        and (o.run_id, o.revision, o.ordinal) <> (e.run_id, e.revision, e.ordinal) limit 1) is null
     and not exists (select from closed s where s.scope = 'global'
         or s.scope = 'tenant' and s.scope_key = e.tenant_id
         or s.scope = 'action_type' and s.scope_key = e.tenant_id || '/' || e.action_type
         or s.scope = 'connector' and s.scope_key = e.tenant_id || '/' || e.connector)
     and not e.unread_outcome and e.execute_by > c.now as ok
-  from input i join effects e using (tenant_id, run_id, revision, ordinal) cross join clock c
+  from input i cross join clock c cross join lateral (
+    select * from effects e
+    where e.tenant_id = i.tenant_id and e.run_id = i.run_id and e.revision = i.revision and e.ordinal = i.ordinal limit 1
+  ) e
+), checked as materialized (
+  select tenant_id, run_id, revision, ordinal,
+    ok and row_number() over (partition by tenant_id, target_system, target_record, ok order by created_at, ord) = 1 as ok
+  from sendable
 ), leased as (
   update effects e set state = $5, lease_owner = $6, lease_expires_at = c.now + make_interval(secs => $7),
     next_check_at = c.now + make_interval(secs => $7),
@@ -245,16 +253,26 @@ select l.tenant_id, l.run_id, l.revision, l.ordinal, l.attempts, t.switch_epoch,
   r.idempotency_key, r.correlation_id, r.traceparent, l.action_type, l.connector, l.operation, l.target_system, l.target_record,
   l.intent_hash, n.canonical, coalesce(d.policy_version, ''), l.created_at, l.execute_by, clock_timestamp()
 from unnest($1::text[], $2::uuid[], $3::int[], $4::int[]) as i(tenant_id, run_id, revision, ordinal)
-join effects l using (tenant_id, run_id, revision, ordinal)
-join effect_attempts t on t.tenant_id = l.tenant_id and t.run_id = l.run_id and t.revision = l.revision
-  and t.ordinal = l.ordinal and t.attempt = l.attempts
-join runs r on r.tenant_id = l.tenant_id and r.run_id = l.run_id
-join intents n on n.tenant_id = l.tenant_id and n.run_id = l.run_id and n.intent_hash = l.intent_hash
-join authorizations a on a.tenant_id = l.tenant_id and a.run_id = l.run_id and a.intent_hash = l.intent_hash
-  and a.authorization_id = l.authorization_id
-left join policy_decisions d on d.tenant_id = a.tenant_id and d.run_id = a.run_id and d.intent_hash = a.intent_hash
-  and d.decision_id = a.decision_id and d.route = a.decision_route
-where l.state = $5 and l.lease_owner = $6`
+cross join lateral (
+  select * from effects l where l.tenant_id = i.tenant_id and l.run_id = i.run_id and l.revision = i.revision
+    and l.ordinal = i.ordinal and l.state = $5 and l.lease_owner = $6 limit 1
+) l
+cross join lateral (
+  select t.switch_epoch from effect_attempts t where t.tenant_id = i.tenant_id and t.run_id = i.run_id
+    and t.revision = i.revision and t.ordinal = i.ordinal and t.attempt = l.attempts limit 1
+) t
+cross join lateral (select * from runs r where r.tenant_id = i.tenant_id and r.run_id = i.run_id limit 1) r
+cross join lateral (
+  select n.canonical from intents n where n.tenant_id = i.tenant_id and n.run_id = i.run_id and n.intent_hash = l.intent_hash limit 1
+) n
+cross join lateral (
+  select a.decision_id from authorizations a where a.tenant_id = i.tenant_id and a.run_id = i.run_id
+    and a.intent_hash = l.intent_hash and a.authorization_id = l.authorization_id limit 1
+) a
+left join lateral (
+  select d.policy_version from policy_decisions d where d.tenant_id = i.tenant_id and d.run_id = i.run_id
+    and d.intent_hash = l.intent_hash and d.decision_id = a.decision_id and d.route = 'auto' limit 1
+) d on true`
 
 func leaseRows(ctx context.Context, tx pgx.Tx, req LeaseRequest, keys []EffectKey) ([]Leased, error) {
 	move := effectMove("lease")

@@ -66,18 +66,19 @@ const runColumns = `r.tenant_id, r.run_id, r.idempotency_key, r.source, r.rules_
   coalesce(r.outcome, ''), coalesce(r.outcome_reason, ''), r.version, r.intent_revision, r.correlation_id, r.traceparent,
   coalesce(r.lease_owner, '00000000-0000-0000-0000-000000000000'), r.lease_expires_at, r.takeovers, r.command_id`
 
-// runsSQL reads runs with their effects. Effects exist only for runs that were approved, so most duplicates cost one index
-// look-up.
+// runsSQL reads runs with their effects. Effects exist only for runs that were approved, and only their states let the second
+// look-up happen, so most duplicates cost one.
 const runsSQL = `
 select ` + runColumns + `, e.operation_ids, e.states, e.holds, e.external_ids
 from unnest($1::text[], $2::uuid[]) as i(tenant_id, run_id)
-join runs r using (tenant_id, run_id)
+cross join lateral (select * from runs r where r.tenant_id = i.tenant_id and r.run_id = i.run_id limit 1) r
 left join lateral (
   select array_agg(operation_id order by revision, ordinal) as operation_ids, array_agg(state order by revision, ordinal) as states,
     array_agg(coalesce(hold_reason, '') order by revision, ordinal) as holds,
     array_agg(coalesce(external_id, '') order by revision, ordinal) as external_ids
   from effects e where e.tenant_id = r.tenant_id and e.run_id = r.run_id
-) e on r.state in ('approved', 'awaiting_human', 'completed', 'failed_terminal')`
+    and r.state in ('approved', 'awaiting_human', 'completed', 'failed_terminal')
+) e on true`
 
 // runKey names a run.
 type runKey struct {

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/http/pprof"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Health answers /healthz (this process runs), /readyz (it can do its work) and /metrics.
+// Health answers /healthz (this process runs), /readyz (it can do its work), /metrics, and Go's profiles under /debug/pprof/. The
+// port is for the platform, not for callers.
 type Health struct {
 	mu       sync.Mutex
 	checks   map[string]func(context.Context) error
@@ -50,6 +52,9 @@ func (h *Health) Run(ctx context.Context) error {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /readyz", h.ready)
 	mux.Handle("GET /metrics", promhttp.Handler())
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	server := &http.Server{Handler: mux, ReadHeaderTimeout: 5 * time.Second}
 	stop := context.AfterFunc(ctx, func() { h.Drain(); server.Close() })
 	defer stop()

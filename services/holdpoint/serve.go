@@ -9,19 +9,20 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/bus"
 	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/service"
+	"github.com/holdpoint/holdpoint/services/holdpoint/roster"
 )
 
 // serveCommand runs one service alone, with settings from the environment.
-func serveCommand(d definition) *cobra.Command {
+func serveCommand(d roster.Service) *cobra.Command {
 	return &cobra.Command{
-		Use:   d.name,
-		Short: "Run the service that " + d.about,
+		Use:   d.Name,
+		Short: "Run the service that " + d.About,
 		Args:  cobra.NoArgs,
 		RunE:  func(cmd *cobra.Command, _ []string) error { return serve(cmd, d) },
 	}
 }
 
-func serve(cmd *cobra.Command, d definition) error {
+func serve(cmd *cobra.Command, d roster.Service) error {
 	ctx := cmd.Context()
 	var s service.Settings
 	if err := service.Load("", &s); err != nil {
@@ -31,7 +32,7 @@ func serve(cmd *cobra.Command, d definition) error {
 		return errors.New("HOLDPOINT_DATABASE_URL and HOLDPOINT_NATS_URL must be set; `holdpoint up` needs neither")
 	}
 	log := service.NewLogger(s.LogLevel)
-	stop, err := service.Telemetry(ctx, d.name)
+	stop, err := service.Telemetry(ctx, d.Name)
 	if err != nil {
 		return err
 	}
@@ -40,7 +41,7 @@ func serve(cmd *cobra.Command, d definition) error {
 	if err != nil {
 		return fmt.Errorf("configuration in %s:\n%w", s.ConfigDir, err)
 	}
-	conn, err := bus.Connect(ctx, bus.ConnectConfig{URL: s.NatsURL, Name: "holdpoint-" + d.name, Logger: log})
+	conn, err := bus.Connect(ctx, bus.ConnectConfig{URL: s.NatsURL, Name: "holdpoint-" + d.Name, Logger: log})
 	if err != nil {
 		return err
 	}
@@ -49,16 +50,12 @@ func serve(cmd *cobra.Command, d definition) error {
 	if err != nil {
 		return err
 	}
-	env, err := service.NewEnv(ctx, service.Needs{Service: d.name, DatabaseURL: s.DatabaseURL, MaxConns: s.DatabaseConnections,
-		Bus: conn, Config: cfg, Log: log, Health: health})
+	ready, err := d.Open(ctx, service.Needs{DatabaseURL: s.DatabaseURL, MaxConns: s.DatabaseConnections, Bus: conn, Config: cfg,
+		Log: log, Health: health}, roster.Choices{})
 	if err != nil {
 		return err
 	}
-	defer env.Close()
-	runner, err := d.make(ctx, env, overrides{})
-	if err != nil {
-		return err
-	}
-	log.Info("service started", "service", d.name, "configuration", cfg.Version, "health", health.Addr())
-	return service.RunAll(ctx, log, s.DrainTimeout, service.Named{Name: "health", Runner: health}, service.Named{Name: d.name, Runner: runner})
+	defer ready.Close()
+	log.Info("service started", "service", d.Name, "configuration", cfg.Version, "health", health.Addr())
+	return service.RunAll(ctx, log, s.DrainTimeout, service.Named{Name: "health", Runner: health}, ready.Named)
 }

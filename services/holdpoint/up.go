@@ -19,6 +19,7 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/postgres"
 	"github.com/holdpoint/holdpoint/pkg/service"
+	"github.com/holdpoint/holdpoint/services/holdpoint/roster"
 )
 
 // upFlags are what `up` can be told.
@@ -121,20 +122,15 @@ func runServices(ctx context.Context, f upFlags, files fs.FS, at upAddresses, lo
 	}
 	parts := []service.Named{{Name: "health", Runner: health}}
 	intakeAddr := ""
-	for _, d := range services {
-		env, err := service.NewEnv(ctx, service.Needs{Service: d.name, DatabaseURL: at.database, Bus: conn, Config: cfg, Log: log, Health: health})
+	choices := roster.Choices{IntakeAddr: fmt.Sprintf("127.0.0.1:%d", f.intakePort), EnableActions: os.Getenv("AI_ACTIONS_ENABLED") != "false"}
+	for _, d := range roster.Services {
+		ready, err := d.Open(ctx, service.Needs{DatabaseURL: at.database, Bus: conn, Config: cfg, Log: log, Health: health}, choices)
 		if err != nil {
 			return err
 		}
-		defer env.Close()
-		runner, err := d.make(ctx, env, overrides{intakeAddr: fmt.Sprintf("127.0.0.1:%d", f.intakePort), enableActions: os.Getenv("AI_ACTIONS_ENABLED") != "false"})
-		if err != nil {
-			return err
-		}
-		if listener, ok := runner.(interface{ Addr() string }); ok {
-			intakeAddr = listener.Addr()
-		}
-		parts = append(parts, service.Named{Name: d.name, Runner: runner})
+		defer ready.Close()
+		intakeAddr = cmp.Or(intakeAddr, ready.Addr)
+		parts = append(parts, ready.Named)
 	}
 	parts = append(parts, service.Named{Name: "ready", Runner: announcer{f, at, intakeAddr, health, conn, cfg}})
 	return service.RunAll(ctx, log, 25*time.Second, parts...)

@@ -40,6 +40,9 @@ const (
 type Settings struct {
 	EventLogDays int `split_words:"true" default:"7"`
 	InboxDays    int `split_words:"true" default:"14"` // longer than the event log
+	// AckWait is how long the broker waits for a sign of life of a consumer before it delivers again; bus.DefaultAckWait where
+	// it is not given. Crash tests shorten it.
+	AckWait time.Duration `split_words:"true"`
 }
 
 // Relay is the service.
@@ -70,6 +73,9 @@ func New(env *service.Env, settings Settings) (*Relay, error) {
 	}
 	r := &Relay{env: env, settings: settings, store: outbox.New(env.Pool), publisher: env.Bus.NewPublisher(ledger.Relay),
 		topology: bus.NewTopology(tenants), wake: make(chan struct{}, 1)}
+	if settings.AckWait > 0 {
+		r.topology.SetAckWait(settings.AckWait)
+	}
 	var errs [3]error
 	r.published, errs[0] = env.Meter.Int64Counter("holdpoint_outbox_published_total")
 	r.lagRows, errs[1] = env.Meter.Int64Gauge("holdpoint_outbox_lag_rows")

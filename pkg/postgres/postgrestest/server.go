@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"io/fs"
@@ -11,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"os/exec"
-	"strconv"
 	"syscall"
 
 	"github.com/holdpoint/holdpoint/pkg/postgres"
@@ -32,9 +32,16 @@ func serverURL() (string, error) {
 
 // startThrowaway starts a server that the watcher takes away.
 func startThrowaway() (string, error) {
-	dir, err := os.MkdirTemp("", "holdpoint-pgtest-")
+	parent := ""
+	if os.Geteuid() == 0 {
+		parent = "/var/tmp" // Where the account that runs Postgres can go, whatever TMPDIR says.
+	}
+	dir, err := os.MkdirTemp(parent, "holdpoint-pgtest-")
 	if err != nil {
 		return "", fmt.Errorf("make a directory for the test server: %w", err)
+	}
+	if err := watch(dir); err != nil {
+		return "", errors.Join(err, os.RemoveAll(dir))
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -44,21 +51,22 @@ func startThrowaway() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return server.URL(), watch(server.PID(), dir, server.DataDir)
+	return server.URL(), nil
 }
 
 // watchScript waits for the end of its standard input, which is the end of the test binary, then for the end of the
-// server (the kernel has told it to quit where it can), and removes the files. The wait is bounded because a
+// server (the kernel has told it to quit where it can), and removes the files. The waits are bounded because a
 // container whose first process never reaps leaves the ended server as a zombie that still accepts signals.
-const watchScript = `read -r _; pid=$1; shift; turns=0
-while kill -QUIT "$pid" 2>/dev/null && [ $turns -lt 50 ]; do sleep 0.1; turns=$((turns+1)); done
-rm -rf -- "$@"`
+const watchScript = `read -r _; turns=0
+pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null)
+while [ -n "$pid" ] && kill -QUIT "$pid" 2>/dev/null && [ $turns -lt 50 ]; do sleep 0.1; turns=$((turns+1)); done
+until rm -rf -- "$1" 2>/dev/null || [ $turns -ge 100 ]; do sleep 0.1; turns=$((turns+1)); done`
 
 // watch leaves a process behind that outlives this one just long enough to clean up. A test binary has no reliable
 // last word: it may be killed, time out, or call os.Exit.
-func watch(pid int, dirs ...string) error {
+func watch(dir string) error {
 	// The write end stays open, and is closed by the kernel when this process ends.
-	cmd := exec.Command("/bin/sh", append([]string{"-c", watchScript, "sh", strconv.Itoa(pid)}, dirs...)...)
+	cmd := exec.Command("/bin/sh", "-c", watchScript, "sh", dir)
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // A Ctrl-C meant for the tests must not end the clean-up.
 	if _, err := cmd.StdinPipe(); err != nil {
