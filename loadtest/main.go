@@ -8,6 +8,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/holdpoint/holdpoint/loadtest/crash"
 )
 
 func main() {
@@ -18,6 +20,9 @@ func main() {
 
 // command returns 0 where all promises held, 1 where one was broken or the run failed, 2 for bad flags.
 func command(ctx context.Context, args []string) int {
+	if len(args) > 0 && args[0] == "crash" {
+		return crash.Command(ctx, args[1:], os.Stdout, os.Stderr)
+	}
 	opts, err := parseFlags(args)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "loadtest:", err)

@@ -48,11 +48,17 @@ create table audit_events (
   constraint audit_events_pkey primary key (run_id, tenant_id, audit_id)
 );
 
--- Makes the daily partitions from yesterday to a week ahead, and drops the expired. A UUIDv7 begins with 48 bits of
--- milliseconds since 1970, so a day's bounds are two ids. Runs as the owner, because services may not change tables.
+-- The smallest UUIDv7 of a moment: such an id begins with 48 bits of milliseconds since 1970.
+create function uuid_at(at timestamptz) returns uuid language sql immutable parallel safe
+  return rpad(lpad(to_hex((extract(epoch from at) * 1000)::bigint), 12, '0'), 32, '0')::uuid;
+
+-- Makes the daily partitions from yesterday to a week ahead, and drops the expired, but never one of which the broker has not
+-- acknowledged everything: then the log and the inbox of that day stay. What came while a day had no partition lies in the
+-- default one and is moved over. Runs as the owner, because services may not change tables, and waits for no table longer than
+-- two seconds, because everybody else would queue behind it. Days are those of UTC.
 -- +goose StatementBegin
 create function maintain_partitions(log_days integer, inbox_days integer) returns integer
-language plpgsql security definer set search_path = pg_catalog, public as $$
+language plpgsql security definer set search_path = pg_catalog, public set timezone = 'UTC' set lock_timeout = '2s' as $$
 declare
   parent text;
   day    date;
@@ -60,8 +66,11 @@ declare
   high   uuid;
   name   text;
   made   integer := 0;
-  old    record;
 begin
+  if log_days < 2 then
+    raise exception 'the event log must keep at least 2 days, from which a broker that lost a day is filled again: % is too few',
+      log_days;
+  end if;
   if inbox_days <= log_days then
     raise exception 'the inbox must outlive the event log: % is not more than % days', inbox_days, log_days;
   end if;
@@ -69,20 +78,30 @@ begin
   foreach parent in array array['event_log', 'inbox'] loop
     for day in select current_date + n from generate_series(-1, 7) n loop
       name := parent || '_' || to_char(day, 'YYYYMMDD');
-      if to_regclass('public.' || name) is null then
-        low  := rpad(lpad(to_hex(extract(epoch from day)::bigint * 1000), 12, '0'), 32, '0')::uuid;
-        high := rpad(lpad(to_hex(extract(epoch from day + 1)::bigint * 1000), 12, '0'), 32, '0')::uuid;
-        execute format('create table public.%I partition of public.%I for values from (%L) to (%L)', name, parent, low, high);
-        made := made + 1;
-      end if;
+      continue when to_regclass('public.' || name) is not null;
+      low := uuid_at(day);
+      high := uuid_at(day + 1);
+      execute format('create table public.%I (like public.%I including defaults including constraints)', name, parent);
+      execute format('lock table public.%I in access exclusive mode', parent || '_rest');
+      execute format('with late as (delete from public.%I where event_id >= %L and event_id < %L returning *)
+        insert into public.%I select * from late', parent || '_rest', low, high, name);
+      execute format('alter table public.%I attach partition public.%I for values from (%L) to (%L)', parent, name, low, high);
+      made := made + 1;
     end loop;
-    for old in
-      select c.relname from pg_inherits i join pg_class c on c.oid = i.inhrelid
+    for name, day in
+      select c.relname, to_date(right(c.relname, 8), 'YYYYMMDD')
+      from pg_inherits i join pg_class c on c.oid = i.inhrelid
       where i.inhparent = to_regclass('public.' || parent) and c.relname ~ '_[0-9]{8}$'
-        and to_date(right(c.relname, 8), 'YYYYMMDD')
-          < current_date - case parent when 'event_log' then log_days else inbox_days end
     loop
-      execute format('drop table public.%I', old.relname);
+      continue when day >= current_date - case parent when 'event_log' then log_days else inbox_days end;
+      continue when parent = 'event_log'
+        and exists (select from pending p where p.event_id >= uuid_at(day) and p.event_id < uuid_at(day + 1));
+      continue when parent = 'inbox' and to_regclass('public.event_log_' || to_char(day, 'YYYYMMDD')) is not null;
+      begin
+        execute format('drop table public.%I', name);
+      exception when lock_not_available then
+        raise notice 'partition % is in use; it is dropped another time', name;
+      end;
     end loop;
   end loop;
   return made;
@@ -92,5 +111,5 @@ revoke execute on function maintain_partitions from public;
 select maintain_partitions(7, 14);
 
 -- +goose Down
-drop function maintain_partitions;
+drop function maintain_partitions, uuid_at;
 drop table audit_events, inbox, pending, event_log;

@@ -109,10 +109,16 @@ func readKey(o *object) KeyRule {
 	return k
 }
 
+// NewKeyEnv is the environment of key expressions: `body` with numbers as their exact decimal text, and `headers` under
+// their lower-case names.
+func NewKeyEnv() (*cel.Env, error) {
+	return cel.NewEnv(cel.Variable("body", cel.DynType),
+		cel.Variable("headers", cel.MapType(cel.StringType, cel.StringType)))
+}
+
 // checkKeyExpression compiles the expression in the environment that KeyRule documents.
 func checkKeyExpression(o *object, expression string) {
-	env, err := cel.NewEnv(cel.Variable("body", cel.DynType),
-		cel.Variable("headers", cel.MapType(cel.StringType, cel.StringType)))
+	env, err := NewKeyEnv()
 	if err != nil {
 		o.fail("cel", "cannot be checked: %v", err)
 		return

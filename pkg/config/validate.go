@@ -44,9 +44,15 @@ func MustValidator(name string, schema []byte) *Validator {
 
 // Check lists what is wrong with a value; nil is nothing. Names match in exact letter case and numbers are compared by
 // their exact decimal value (M2). The list is ordered by place and holds at most 20 errors; their texts say what is
-// allowed and quote no text of the value, so that they may be stored and logged.
+// allowed and quote no text of the value, so that they may be stored and logged. What is longer than a person
+// wants to read ends with ….
 func (v *Validator) Check(value canonical.Value) []contracts.FieldError {
-	err := v.schema.Validate(value.Any())
+	return v.CheckDocument(NewDocument(value))
+}
+
+// CheckDocument is Check for a value that was converted before.
+func (v *Validator) CheckDocument(d Document) []contracts.FieldError {
+	err := v.schema.Validate(d.tree)
 	if err == nil {
 		return nil
 	}
@@ -59,7 +65,24 @@ func (v *Validator) Check(value canonical.Value) []contracts.FieldError {
 		return cmp.Or(strings.Compare(a.Pointer, b.Pointer), strings.Compare(a.Detail, b.Detail))
 	})
 	found = slices.Compact(found)
-	return found[:min(len(found), maxFieldErrors)]
+	found = found[:min(len(found), maxFieldErrors)]
+	for i := range found {
+		found[i] = contracts.FieldError{Pointer: clip(found[i].Pointer, maxPointer), Detail: clip(found[i].Detail, maxDetail)}
+	}
+	return found
+}
+
+// Bytes of an error: names are the sender's, and may be as long as the body.
+const (
+	maxPointer = 256
+	maxDetail  = 512
+)
+
+func clip(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit], "") + "…"
 }
 
 // leaves are the errors that have no cause of their own: those that a person can act on.

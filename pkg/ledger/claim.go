@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -52,9 +51,10 @@ type Intent struct {
 
 // Claimed is the answer to one claim, in the order of the claims.
 type Claimed struct {
-	Result string // a contracts.Result…
-	Run    Run
-	Err    error // this item alone could not be stored; Result is empty
+	Result   string // a contracts.Result…
+	Run      Run
+	TookOver bool  // the claimant took the run from a worker whose lease had ended (K7)
+	Err      error // this item alone could not be stored; Result is empty
 }
 
 // ErrStaleRules means that a newer version of the source's rules is active: this replica would claim under keys that its
@@ -78,20 +78,23 @@ type claim struct {
 // that nothing is known about any item; a single bad item has its own.
 func (l *Ledger) Claim(ctx context.Context, claims []Claim) ([]Claimed, error) {
 	answers := make([]Claimed, len(claims))
-	items := make([]*claim, len(claims))
+	items := make([]*claim, 0, len(claims))
 	for i := range claims {
 		item, err := newClaim(&claims[i], &answers[i])
 		if err != nil {
-			return nil, fmt.Errorf("claim: %w", err)
+			spoil(item, err)
+			continue
 		}
-		items[i] = item
+		items = append(items, item)
 	}
-	firsts, others := onePerRun(items)
+	// The later items of a run can only be losers of the first.
+	firsts, others := firstOfEach(inOrder(items, (*claim).key), (*claim).key)
 	err := l.command(ctx, "claim", func(ctx context.Context) error {
 		return split(firsts, func(batch []*claim) error { return l.claimBatch(ctx, batch) }, spoil)
 	})
 	if err == nil {
-		err = l.command(ctx, "claim", func(ctx context.Context) error { return l.answerLosers(ctx, append(losers(firsts), others...)) })
+		rest := append(losers(firsts), others...)
+		err = l.command(ctx, "claim", func(ctx context.Context) error { return l.answerLosers(ctx, rest) })
 	}
 	if err != nil {
 		return nil, err
@@ -123,25 +126,10 @@ func (c *Claim) ref(run uuid.UUID) contracts.RunRef {
 	return contracts.RunRef{TenantID: c.TenantID, RunID: run.String(), IdempotencyKey: c.Key, CorrelationID: c.CorrelationID}
 }
 
-// onePerRun sorts by key, so that two batches lock in one order, and puts the later items of a run aside: they can only be
-// losers of the first.
-func onePerRun(items []*claim) (firsts, others []*claim) {
-	sorted := slices.Clone(items)
-	slices.SortStableFunc(sorted, func(a, b *claim) int {
-		if a.TenantID != b.TenantID {
-			return compareText(a.TenantID, b.TenantID)
-		}
-		return bytes.Compare(a.run[:], b.run[:])
-	})
-	for i, item := range sorted {
-		if i > 0 && sorted[i-1].run == item.run && sorted[i-1].TenantID == item.TenantID {
-			others = append(others, item)
-		} else {
-			firsts = append(firsts, item)
-		}
-	}
-	return firsts, others
-}
+func (c *claim) key() runKey { return runKey{c.TenantID, c.run} }
+
+// found is the run that a loser was answered with: its own, or the one that older rules gave its event.
+func (c *claim) found() runKey { return runKey{c.TenantID, c.answer.Run.RunID} }
 
 func losers(items []*claim) []*claim {
 	return slices.DeleteFunc(slices.Clone(items), func(c *claim) bool { return c.answer.Result != "" || c.answer.Err != nil })

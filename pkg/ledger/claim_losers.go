@@ -2,10 +2,10 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -74,6 +74,9 @@ func (c *claim) compare(run *Run) error {
 	hash := c.PayloadHash
 	if run.RulesVersion != c.RulesVersion {
 		var err error
+		if c.HashUnder == nil {
+			return fmt.Errorf("the run was claimed under rules version %d, and there is no hash under it", run.RulesVersion)
+		}
 		if hash, err = c.HashUnder(run.RulesVersion); err != nil {
 			return fmt.Errorf("hash under the rules that the run was claimed with (version %d): %w", run.RulesVersion, err)
 		}
@@ -150,29 +153,16 @@ func (l *Ledger) recordConflicts(ctx context.Context, items []*claim) error {
 
 // distinctConflicts sorts by the table's key and drops repeats, which one statement could not hold.
 func distinctConflicts(items []*claim) []*claim {
-	slices.SortStableFunc(items, func(a, b *claim) int {
-		if a.TenantID != b.TenantID {
-			return compareText(a.TenantID, b.TenantID)
-		}
-		if by := bytes.Compare(a.answer.Run.RunID[:], b.answer.Run.RunID[:]); by != 0 {
-			return by
-		}
-		return bytes.Compare(a.PayloadHash[:], b.PayloadHash[:])
-	})
 	type key struct {
 		run  runKey
 		hash canonical.Digest
 	}
-	seen := map[key]bool{}
-	return slices.DeleteFunc(items, func(c *claim) bool {
-		k := key{runKey{c.TenantID, c.answer.Run.RunID}, c.PayloadHash}
-		again := seen[k]
-		seen[k] = true
-		return again
+	slices.SortStableFunc(items, func(a, b *claim) int {
+		return cmp.Or(a.found().compare(b.found()), bytes.Compare(a.PayloadHash[:], b.PayloadHash[:]))
 	})
+	distinct, _ := firstOfEach(items, func(c *claim) key { return key{c.found(), c.PayloadHash} })
+	return distinct
 }
-
-func compareText(a, b string) int { return strings.Compare(a, b) }
 
 // reclaimSQL gives a run that nobody owns any more to a worker, with the same key and hash, while it has no intent (K6). The
 // lock comes first and the clock is read after it, so two takers cannot both see an expired lease.
@@ -188,22 +178,23 @@ with locked as materialized (
 ), free as materialized (
   select k.*, clock_timestamp() as now from locked k where k.state = any($7) and k.intent_revision = 0
     and (k.state <> 'processing' or k.former_until is null or k.former_until <= clock_timestamp())
+    and k.former is distinct from k.owner -- whose lease has ended is not given another past its cap (K7)
 ), moved as (
   update runs r set state = $6, version = r.version + 1, lease_owner = k.owner,
     lease_expires_at = k.now + make_interval(secs => least(k.lease_seconds, k.cap_seconds)),
     lease_cap_at = k.now + make_interval(secs => k.cap_seconds),
     takeovers = r.takeovers + (k.former is not null)::int, updated_at = k.now
   from free k where r.tenant_id = k.tenant_id and r.run_id = k.run_id
-  returning r.tenant_id, r.run_id, k.ord, r.version, r.lease_expires_at, k.state as from_state, r.takeovers
+  returning r.tenant_id, r.run_id, k.ord, r.version, r.lease_expires_at, k.state as from_state, r.takeovers, k.former is not null as took_over
 ), audit as (
   insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state, detail)
   select tenant_id, run_id, $8, 'reclaim', from_state, $6, jsonb_build_object('takeovers', takeovers) from moved
 )
-select ord, version, lease_expires_at, takeovers from moved`
+select ord, version, lease_expires_at, takeovers, took_over from moved`
 
 // reclaim tries to take over the runs of workers whose delivery was a duplicate. Who does not get one keeps that answer.
 func (l *Ledger) reclaim(ctx context.Context, items []*claim) error {
-	batch, _ := onePerRun(items)
+	batch, _ := firstOfEach(inOrder(items, (*claim).found), (*claim).found)
 	if len(batch) == 0 {
 		return nil
 	}
@@ -223,11 +214,15 @@ func (l *Ledger) reclaim(ctx context.Context, items []*claim) error {
 		c.answer.Result = contracts.ResultAccepted
 		c.answer.Run.State, c.answer.Run.Version = RunProcessing, t.version
 		c.answer.Run.LeaseOwner, c.answer.Run.leaseExpiresAt = c.Lease.Owner, t.leaseExpiresAt
-		c.answer.Run.Takeovers = t.takeovers
+		c.answer.Run.Takeovers, c.answer.TookOver = t.takeovers, t.tookOver
 	}
 	for _, c := range items {
-		if c.answer.Run.LeaseOwner == c.Lease.Owner {
+		switch run := &c.answer.Run; {
+		case c.answer.Result == contracts.ResultAccepted || run.LeaseOwner != c.Lease.Owner:
+		case run.LeaseLeft() > 0:
 			c.answer.Result = contracts.ResultAccepted // it is the caller's already; the lease is neither renewed nor lengthened
+		default:
+			c.answer.Result = contracts.ResultOwnershipLost // another execution may take the run, under an owner of its own
 		}
 	}
 	return nil

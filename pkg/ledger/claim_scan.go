@@ -13,10 +13,11 @@ type taken struct {
 	version        int64
 	leaseExpiresAt *time.Time
 	takeovers      int
+	tookOver       bool
 }
 
 func scanTaken(row pgx.CollectableRow) (t taken, err error) {
-	err = row.Scan(&t.ord, &t.version, &t.leaseExpiresAt, &t.takeovers)
+	err = row.Scan(&t.ord, &t.version, &t.leaseExpiresAt, &t.takeovers, &t.tookOver)
 	return t, err
 }
 

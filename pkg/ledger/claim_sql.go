@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
@@ -28,7 +27,7 @@ claimed as (
   insert into runs (tenant_id, run_id, idempotency_key, source, rules_version, payload_hash, hash_version, state,
     intent_revision, command_id, lease_owner, lease_expires_at, lease_cap_at, correlation_id, traceparent, next_check_at)
   select i.tenant_id, i.run_id, i.idempotency_key, i.source, i.rules_version, i.payload_hash, i.hash_version, $27,
-    i.revision, i.command_id, i.lease_owner, c.now + make_interval(secs => i.lease_seconds),
+    i.revision, i.command_id, i.lease_owner, c.now + make_interval(secs => least(i.lease_seconds, i.cap_seconds)),
     c.now + make_interval(secs => i.cap_seconds), i.correlation_id, i.traceparent,
     case when i.revision > 0 then c.now + make_interval(secs => $28) end
   from input i cross join clock c
@@ -40,7 +39,8 @@ claimed as (
   on conflict (tenant_id, run_id) do nothing
   returning tenant_id, run_id
 ), won as materialized (
-  select i.*, c.now + make_interval(secs => i.lease_seconds) as lease_expires_at from input i cross join clock c
+  select i.*, c.now + make_interval(secs => least(i.lease_seconds, i.cap_seconds)) as lease_expires_at
+  from input i cross join clock c
   where ((i.tenant_id, i.run_id) in (select tenant_id, run_id from claimed)) is true
 ), payloads as (
   insert into run_payloads (tenant_id, run_id, payload, content_type, headers)
@@ -136,19 +136,4 @@ func (c *claim) intentHash() []byte {
 		return nil
 	}
 	return c.Intent.Hash[:]
-}
-
-func headersJSON(h map[string]string) string {
-	if len(h) == 0 {
-		return "{}"
-	}
-	text, _ := json.Marshal(h) // a map of strings always marshals
-	return string(text)
-}
-
-func modelJSON(m []byte) string {
-	if len(m) == 0 {
-		return "{}"
-	}
-	return string(m)
 }

@@ -1,10 +1,8 @@
 package ledger
 
 import (
-	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -118,31 +116,30 @@ type decision struct {
 // run. A run that has moved on meanwhile is left alone, and a decision that was stored already is not stored again. The
 // result counts the runs that moved. A decision that cannot be stored is told to spoiled and does not stop the others.
 func (l *Ledger) Decide(ctx context.Context, decisions []Decision, spoiled func(*Decision, error)) (int, error) {
-	items := make([]*decision, len(decisions))
+	items := make([]*decision, 0, len(decisions))
 	for i := range decisions {
 		item, err := newDecision(&decisions[i])
 		if err != nil {
-			return 0, fmt.Errorf("decide: %w", err)
+			spoiled(&decisions[i], err)
+			continue
 		}
-		items[i] = item
+		items = append(items, item)
 	}
-	slices.SortStableFunc(items, func(a, b *decision) int {
-		if a.Intent.TenantID != b.Intent.TenantID {
-			return compareText(a.Intent.TenantID, b.Intent.TenantID)
-		}
-		return bytes.Compare(a.Intent.RunID[:], b.Intent.RunID[:])
-	})
 	// A second decision of the same run in one batch answers a repeated event; the first has moved the run already.
-	items, repeats := firstOfEach(items, func(d *decision) runKey { return runKey{d.Intent.TenantID, d.Intent.RunID} })
+	items, repeats := firstOfEach(inOrder(items, (*decision).key), (*decision).key)
 	moved := 0
+	bad := map[*decision]error{}
 	err := l.command(ctx, "decide", func(ctx context.Context) error {
 		moved = 0
 		return split(items, func(batch []*decision) error {
 			rows, err := collect(ctx, l, l.site("decide"), decisionKeys(batch), pgx.RowTo[uuid.UUID], decideSQL, decideArgs(batch)...)
 			moved += len(rows)
 			return err
-		}, func(d *decision, err error) { spoiled(d.Decision, err) })
+		}, func(d *decision, err error) { bad[d] = err })
 	})
+	for d, err := range bad {
+		spoiled(d.Decision, err)
+	}
 	if err == nil && len(repeats) > 0 {
 		err = l.Inbox(ctx, inboxPolicy, column(repeats, func(d *decision) uuid.UUID { return d.EventID }))
 	}
@@ -178,6 +175,8 @@ func newDecision(d *Decision) (*decision, error) {
 	item.event = event
 	return item, err
 }
+
+func (d *decision) key() runKey { return runKey{d.Intent.TenantID, d.Intent.RunID} }
 
 func decisionKeys(batch []*decision) []string {
 	return column(batch, func(d *decision) string { return d.Intent.RunID.String() })

@@ -11,12 +11,11 @@ import (
 // effect refers to its authorization and the authorization to the decision by foreign keys that only a route of auto
 // satisfies (D1). Decisions that are stored already count as moved: the answer to their COMMIT was lost.
 const decideSQL = `
-with clock as materialized (select clock_timestamp() as now),
-seen as (
+with seen as (
   insert into inbox (consumer, event_id) select $32, event_id from unnest($1::uuid[]) as t(event_id) order by event_id
   on conflict do nothing returning event_id
 ), locked as materialized (
-  select i.*, r.state, r.intent_revision
+  select i.*, clock_timestamp() as now, r.state = i.from_state and r.intent_revision = i.revision as may
   from unnest($1::uuid[], $2::text[], $3::uuid[], $4::bytea[], $5::int[], $6::uuid[], $7::text[], $8::text[], $9::bytea[],
     $10::jsonb[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::uuid[], $17::uuid[], $18::float8[],
     $19::float8[], $20::jsonb[], $21::text[], $22::text[], $23::text[], $24::text[], $25::text[], $26::uuid[], $27::text[],
@@ -30,39 +29,39 @@ seen as (
   where (i.inbox_event in (select event_id from seen)) is true
 ), moved as (
   update runs r set state = k.to_state, outcome = nullif(k.outcome, ''), outcome_reason = nullif(k.summary, ''),
-    version = r.version + 1, updated_at = c.now, ended_at = case when k.outcome <> '' then c.now end
-  from locked k cross join clock c
-  where r.tenant_id = k.tenant_id and r.run_id = k.run_id and k.state = k.from_state and k.intent_revision = k.revision
-  returning k.*, c.now
+    version = r.version + 1, updated_at = k.now, ended_at = case when k.outcome <> '' then k.now end
+  from (select tenant_id, run_id, to_state, outcome, summary, now from locked where may offset 0) k
+  where r.tenant_id = k.tenant_id and r.run_id = k.run_id
 ), decided as (
   insert into policy_decisions (tenant_id, run_id, intent_hash, decision_id, route, policy_version, inputs_hash, reasons)
-  select tenant_id, run_id, intent_hash, decision_id, route, policy_version, inputs_hash, reasons from moved
+  select tenant_id, run_id, intent_hash, decision_id, route, policy_version, inputs_hash, reasons from locked where may
 ), authorized as (
   insert into authorizations (tenant_id, run_id, intent_hash, authorization_id, decision_id, decision_route, execute_by)
   select tenant_id, run_id, intent_hash, authorization_id, decision_id, route, now + make_interval(secs => execute_seconds)
-  from moved where authorization_id is not null
+  from locked where may and authorization_id is not null
 ), requested as (
   insert into effects (tenant_id, run_id, revision, ordinal, intent_hash, authorization_id, operation_id, action_type, connector,
     operation, target_system, target_record, execute_by, next_check_at)
   select tenant_id, run_id, revision, 1, intent_hash, authorization_id, operation_id, action_type, connector, operation,
     target_system, target_record, now + make_interval(secs => execute_seconds), now + make_interval(secs => $33)
-  from moved where authorization_id is not null
+  from locked where may and authorization_id is not null
 ), asked as (
   insert into approvals (tenant_id, run_id, intent_hash, approval_id, action_type, audience, reasons, correlation_id, decide_by,
     execute_within)
   select tenant_id, run_id, intent_hash, approval_id, action_type, array(select jsonb_array_elements_text(audience)), reasons,
     correlation_id, now + make_interval(secs => decide_seconds), make_interval(secs => execute_seconds)
-  from moved where approval_id is not null
+  from locked where may and approval_id is not null
 ), log as (
   insert into event_log (event_id, tenant_id, run_id, stream, subject, payload)
-  select event_id, tenant_id, run_id, stream, subject, event from moved
-), queue as (insert into pending (event_id) select event_id from moved),
+  select event_id, tenant_id, run_id, stream, subject, event from locked where may
+), queue as (insert into pending (event_id) select event_id from locked where may),
 audit as (
   insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state, detail)
   select tenant_id, run_id, $34, move, from_state, to_state,
-    jsonb_build_object('route', route, 'policy_version', policy_version, 'intent_hash', encode(intent_hash, 'hex')) from moved
+    jsonb_build_object('route', route, 'policy_version', policy_version, 'intent_hash', encode(intent_hash, 'hex'))
+  from locked where may
 )
-select run_id from moved
+select run_id from locked where may
 union all
 select i.run_id
 from unnest($1::uuid[], $2::text[], $3::uuid[], $4::bytea[], $6::uuid[])

@@ -18,5 +18,15 @@
 //
 // # Time
 //
-// Leases and deadlines use the database's clock alone, read by clock_timestamp() after the lock.
+// Leases and deadlines use the database's clock alone, read by clock_timestamp() after the lock. Only "whose time has come" is
+// asked by statement_timestamp(), which an index can answer.
+//
+// # Plans
+//
+// A statement is planned once for each connection and kept, maybe while its tables are empty, and the planner takes every array
+// for ten items. So that no plan grows with the tables:
+//   - a row that is looked up by its key stands in a LATERAL subquery of its own, which only an index answers well;
+//   - membership in what an earlier part of the statement returned is written "(x in (select …)) is true", which becomes a hashed
+//     list, where a join would become a loop over both;
+//   - an UPDATE takes its values from a subquery of the columns that it needs, behind OFFSET 0, because it carries them whole.
 package ledger

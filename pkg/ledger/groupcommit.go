@@ -26,6 +26,7 @@ type Group[In, Out any] struct {
 	workers sync.WaitGroup
 	closed  chan struct{}
 	once    sync.Once
+	entry   sync.RWMutex // held by Close while it closes, so that no call can be queued behind the last worker's back
 }
 
 type call[In, Out any] struct {
@@ -61,12 +62,8 @@ func NewGroup[In, Out any](cfg GroupConfig[In, Out]) *Group[In, Out] {
 // the same, as a request whose client went away would be.
 func (g *Group[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
 	c := call[In, Out]{in: in, out: make(chan result[Out], 1)}
-	select {
-	case <-g.closed:
-		return out, fmt.Errorf("%w: shutting down", ErrOverloaded)
-	case g.calls <- c:
-	default:
-		return out, ErrOverloaded
+	if err := g.enter(c); err != nil {
+		return out, err
 	}
 	select {
 	case r := <-c.out:
@@ -76,9 +73,29 @@ func (g *Group[In, Out]) Do(ctx context.Context, in In) (out Out, err error) {
 	}
 }
 
-// Close lets the workers finish what waits and ends them. No Do may follow.
+func (g *Group[In, Out]) enter(c call[In, Out]) error {
+	g.entry.RLock()
+	defer g.entry.RUnlock()
+	select {
+	case <-g.closed:
+		return fmt.Errorf("%w: shutting down", ErrOverloaded)
+	default:
+	}
+	select {
+	case g.calls <- c:
+		return nil
+	default:
+		return ErrOverloaded
+	}
+}
+
+// Close lets the workers finish what waits and ends them. A later Do is told that the group shuts down.
 func (g *Group[In, Out]) Close() {
-	g.once.Do(func() { close(g.closed) })
+	g.once.Do(func() {
+		g.entry.Lock()
+		defer g.entry.Unlock()
+		close(g.closed)
+	})
 	g.workers.Wait()
 }
 

@@ -1,9 +1,12 @@
 package ledger
 
 import (
+	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -49,6 +52,37 @@ func ParseOperationID(id string) (run uuid.UUID, revision, ordinal int, err erro
 		return run, 0, 0, fmt.Errorf("%q is not an operation id in its one spelling", id)
 	}
 	return run, revision, ordinal, nil
+}
+
+// runKey names a run.
+type runKey struct {
+	tenant string
+	run    uuid.UUID
+}
+
+func (k runKey) compare(o runKey) int {
+	return cmp.Or(strings.Compare(k.tenant, o.tenant), bytes.Compare(k.run[:], o.run[:]))
+}
+
+// inOrder sorts items by their runs, the order in which every command locks, so that two batches cannot wait for each other.
+func inOrder[T any](items []T, key func(T) runKey) []T {
+	sorted := slices.Clone(items)
+	slices.SortStableFunc(sorted, func(a, b T) int { return key(a).compare(key(b)) })
+	return sorted
+}
+
+// firstOfEach takes the first item of each key out of a list; no statement carries two items of one run.
+func firstOfEach[T any, K comparable](items []T, key func(T) K) (firsts, rest []T) {
+	seen := make(map[K]bool, len(items))
+	for _, item := range items {
+		if k := key(item); seen[k] {
+			rest = append(rest, item)
+		} else {
+			seen[k] = true
+			firsts = append(firsts, item)
+		}
+	}
+	return firsts, rest
 }
 
 // newEventID mints a UUIDv7: the id carries its time, which is what the event log and the inbox are partitioned by.

@@ -1,7 +1,7 @@
 package ledger
 
 import (
-	"bytes"
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -32,16 +32,7 @@ type EffectKey struct {
 func (k EffectKey) OperationID() string { return OperationID(k.RunID, k.Revision, k.Ordinal) }
 
 func (k EffectKey) compare(o EffectKey) int {
-	if k.TenantID != o.TenantID {
-		return compareText(k.TenantID, o.TenantID)
-	}
-	if by := bytes.Compare(k.RunID[:], o.RunID[:]); by != 0 {
-		return by
-	}
-	if k.Revision != o.Revision {
-		return k.Revision - o.Revision
-	}
-	return k.Ordinal - o.Ordinal
+	return cmp.Or(runKey{k.TenantID, k.RunID}.compare(runKey{o.TenantID, o.RunID}), k.Revision-o.Revision, k.Ordinal-o.Ordinal)
 }
 
 // LeaseRequest asks for effects to send.
@@ -76,8 +67,9 @@ type Leased struct {
 	TargetRecord  string
 	IntentHash    canonical.Digest
 	Canonical     []byte
-	PolicyVersion string // under which the intent was authorized, "" where a person did
-	FirstAttempt  time.Time
+	PolicyVersion string    // under which the intent was authorized, "" where a person did
+	FirstAttempt  time.Time // when the first attempt began
+	SentDigest    []byte    // of the first request known to have left, nil where there is none; a later one must be the same
 	ExecuteBy     time.Time
 	Now           time.Time // the database's clock at the lease
 }
@@ -133,7 +125,7 @@ with requested as materialized (
   select d.* from slots c cross join lateral (
     select e.tenant_id, e.run_id, e.revision, e.ordinal, e.connector, e.target_system, e.target_record, 1 as rank from effects e
     where $9 and e.connector = c.connector and e.tenant_id = c.tenant_id and e.open and e.state = ($5::text[])[1]
-      and e.next_check_at <= clock_timestamp()
+      and e.next_check_at <= statement_timestamp()
     order by e.next_check_at limit c.free
     for no key update of e skip locked
   ) d
@@ -251,7 +243,11 @@ select count(*) from leased`
 const leasedSQL = `
 select l.tenant_id, l.run_id, l.revision, l.ordinal, l.attempts, t.switch_epoch, l.maybe_sent, l.first_sent_at,
   r.idempotency_key, r.correlation_id, r.traceparent, l.action_type, l.connector, l.operation, l.target_system, l.target_record,
-  l.intent_hash, n.canonical, coalesce(d.policy_version, ''), l.created_at, l.execute_by, clock_timestamp()
+  l.intent_hash, n.canonical, coalesce(d.policy_version, ''), f.started_at,
+  case when l.attempts > 1 then (select s.request_digest from effect_attempts s where s.tenant_id = i.tenant_id
+    and s.run_id = i.run_id and s.revision = i.revision and s.ordinal = i.ordinal and s.sent and s.request_digest is not null
+    order by s.attempt limit 1) end,
+  l.execute_by, clock_timestamp()
 from unnest($1::text[], $2::uuid[], $3::int[], $4::int[]) as i(tenant_id, run_id, revision, ordinal)
 cross join lateral (
   select * from effects l where l.tenant_id = i.tenant_id and l.run_id = i.run_id and l.revision = i.revision
@@ -261,6 +257,10 @@ cross join lateral (
   select t.switch_epoch from effect_attempts t where t.tenant_id = i.tenant_id and t.run_id = i.run_id
     and t.revision = i.revision and t.ordinal = i.ordinal and t.attempt = l.attempts limit 1
 ) t
+cross join lateral (
+  select f.started_at from effect_attempts f where f.tenant_id = i.tenant_id and f.run_id = i.run_id
+    and f.revision = i.revision and f.ordinal = i.ordinal and f.attempt = 1 limit 1
+) f
 cross join lateral (select * from runs r where r.tenant_id = i.tenant_id and r.run_id = i.run_id limit 1) r
 cross join lateral (
   select n.canonical from intents n where n.tenant_id = i.tenant_id and n.run_id = i.run_id and n.intent_hash = l.intent_hash limit 1
@@ -317,7 +317,7 @@ func scanLeased(row pgx.CollectableRow) (e Leased, err error) {
 	var hash []byte
 	err = row.Scan(&e.TenantID, &e.RunID, &e.Revision, &e.Ordinal, &e.Attempt, &e.Epoch, &e.MaybeSent, &firstSent, &e.RunKey,
 		&e.CorrelationID, &e.TraceParent, &e.ActionType, &e.Connector, &e.Operation, &e.TargetSystem, &e.TargetRecord, &hash,
-		&e.Canonical, &e.PolicyVersion, &e.FirstAttempt, &e.ExecuteBy, &e.Now)
+		&e.Canonical, &e.PolicyVersion, &e.FirstAttempt, &e.SentDigest, &e.ExecuteBy, &e.Now)
 	copy(e.IntentHash[:], hash)
 	if firstSent != nil {
 		e.FirstSentAt = *firstSent

@@ -114,6 +114,7 @@ var Moves = []Move{
 	{Name: "look", Record: EffectRecord, From: []string{EffectUnknown}, To: EffectUnknown, By: []string{Reconciler}},
 	{Name: "retry_same_key", Record: EffectRecord, From: []string{EffectUnknown}, To: EffectPending, By: []string{Reconciler}},
 	{Name: "prove_absent", Record: EffectRecord, From: []string{EffectUnknown}, To: EffectPending, By: []string{Reconciler}},
+	{Name: "exhaust", Record: EffectRecord, From: []string{EffectUnknown}, To: EffectHeld, By: []string{Reconciler}},
 	{Name: "overdue", Record: EffectRecord, From: []string{EffectAccepted}, To: EffectUnknown, By: []string{Reconciler}},
 	{Name: "incident", Record: EffectRecord, From: []string{EffectUnknown, EffectAccepted}, To: EffectHeld, By: []string{Reconciler}},
 	{Name: "confirm_done", Record: EffectRecord, From: []string{EffectUnknown, EffectAccepted, EffectHeld}, To: EffectCompleted,

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"slices"
@@ -46,22 +45,18 @@ type owned struct {
 // Own makes the moves of lease owners. An answer is accepted, with the run as it now stands, or ownership_lost.
 func (l *Ledger) Own(ctx context.Context, requests []Owned) ([]Claimed, error) {
 	answers := make([]Claimed, len(requests))
-	items := make([]*owned, len(requests))
+	items := make([]*owned, 0, len(requests))
 	for i := range requests {
 		item, err := newOwned(&requests[i], &answers[i])
 		if err != nil {
-			return nil, err
+			answers[i].Err = err
+			continue
 		}
-		items[i] = item
+		items = append(items, item)
 	}
-	slices.SortStableFunc(items, func(a, b *owned) int {
-		if a.TenantID != b.TenantID {
-			return compareText(a.TenantID, b.TenantID)
-		}
-		return bytes.Compare(a.RunID[:], b.RunID[:])
-	})
+	items = inOrder(items, (*owned).key)
 	for len(items) > 0 {
-		batch, rest := firstOfEach(items, func(o *owned) runKey { return runKey{o.TenantID, o.RunID} })
+		batch, rest := firstOfEach(items, (*owned).key)
 		if err := l.ownBatch(ctx, batch); err != nil {
 			return nil, err
 		}
@@ -99,25 +94,14 @@ func newOwned(o *Owned, answer *Claimed) (*owned, error) {
 	return item, err
 }
 
-// firstOfEach takes the first item of each key out of a list; no statement carries two items of one run.
-func firstOfEach[T any, K comparable](items []T, key func(T) K) (firsts, rest []T) {
-	seen := make(map[K]bool, len(items))
-	for _, item := range items {
-		if k := key(item); seen[k] {
-			rest = append(rest, item)
-		} else {
-			seen[k] = true
-			firsts = append(firsts, item)
-		}
-	}
-	return firsts, rest
-}
+func (o *owned) key() runKey { return runKey{o.TenantID, o.RunID} }
 
 // ownSQL makes the moves of a batch. The row is locked first and the clock read after it, so that a lease that ends while the
 // statement waits has ended.
 const ownSQL = `
 with locked as materialized (
-  select i.*, r.*
+  select i.*, clock_timestamp() as now, r.state = i.from_state and r.intent_revision = 0
+    and r.lease_owner = i.owner and r.version = i.seen_version and r.lease_expires_at > clock_timestamp() as may
   from unnest($1::text[], $2::uuid[], $3::uuid[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
     $10::float8[], $11::int[], $12::bytea[], $13::bytea[], $14::text[], $15::jsonb[], $16::uuid[], $17::text[], $18::text[],
     $19::bytea[])
@@ -127,10 +111,6 @@ with locked as materialized (
     select r.state, r.version, r.intent_revision, r.lease_owner, r.lease_expires_at from runs r
     where r.tenant_id = i.tenant_id and r.run_id = i.run_id for no key update
   ) r
-), held as materialized (
-  select k.*, clock_timestamp() as now from locked k
-  where k.state = k.from_state and k.intent_revision = 0
-    and k.lease_owner = k.owner and k.version = k.seen_version and k.lease_expires_at > clock_timestamp()
 ), moved as (
   update runs r set state = k.to_state, outcome = nullif(k.outcome, ''), outcome_reason = nullif(k.reason, ''),
     version = r.version + 1, updated_at = k.now, ended_at = case when k.outcome <> '' then k.now end,
@@ -139,20 +119,20 @@ with locked as materialized (
     lease_cap_at = case when k.move = 'renew' then r.lease_cap_at end,
     intent_revision = k.revision,
     next_check_at = case when k.move = 'submit' then k.now + make_interval(secs => $20) end
-  from held k where r.tenant_id = k.tenant_id and r.run_id = k.run_id
-  returning k.*
+  from (select tenant_id, run_id, move, to_state, outcome, reason, renew_seconds, revision, now from locked where may offset 0) k
+  where r.tenant_id = k.tenant_id and r.run_id = k.run_id
 ), proposed as (
   insert into intents (tenant_id, run_id, intent_hash, revision, canonical, action_type, model, submitted_by)
-  select tenant_id, run_id, intent_hash, revision, canonical, action_type, model, owner from moved where move = 'submit'
+  select tenant_id, run_id, intent_hash, revision, canonical, action_type, model, owner from locked where may and move = 'submit'
 ), log as (
   insert into event_log (event_id, tenant_id, run_id, stream, subject, payload)
-  select event_id, tenant_id, run_id, stream, subject, event from moved where event_id is not null
-), queue as (insert into pending (event_id) select event_id from moved where event_id is not null),
+  select event_id, tenant_id, run_id, stream, subject, event from locked where may and event_id is not null
+), queue as (insert into pending (event_id) select event_id from locked where may and event_id is not null),
 audit as (
   insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state)
-  select tenant_id, run_id, $21, move, from_state, to_state from moved
+  select tenant_id, run_id, $21, move, from_state, to_state from locked where may
 )
-select ord from moved`
+select ord from locked where may`
 
 func (l *Ledger) ownBatch(ctx context.Context, batch []*owned) error {
 	err := l.command(ctx, "own", func(ctx context.Context) error {
@@ -168,18 +148,20 @@ func (l *Ledger) ownBatch(ctx context.Context, batch []*owned) error {
 }
 
 // answerOwners reads the runs back. A move bumps the version by one, and only the owner of that version can have made it, so a
-// run that stands where the move leads, one version on, has been moved by this caller: now, or when an answer was lost.
+// run that stands where the move leads, one version on, has been moved by this caller: now, or when an answer was lost. After a
+// submission others move the run on, but the intent remembers who submitted it.
 func (l *Ledger) answerOwners(ctx context.Context, batch []*owned) error {
-	found, err := l.readRuns(ctx, column(batch, func(o *owned) runKey { return runKey{o.TenantID, o.RunID} }))
+	batch = slices.DeleteFunc(slices.Clone(batch), func(o *owned) bool { return o.answer.Err != nil })
+	found, err := l.readRuns(ctx, column(batch, (*owned).key))
 	if err != nil {
 		return err
 	}
-	hashes, err := l.submitted(ctx, batch)
+	submitted, err := l.submitted(ctx, batch)
 	if err != nil {
 		return err
 	}
 	for _, o := range batch {
-		run := found[runKey{o.TenantID, o.RunID}]
+		run := found[o.key()]
 		if run == nil {
 			o.answer.Err = ErrNoSuchRun
 			continue
@@ -187,7 +169,7 @@ func (l *Ledger) answerOwners(ctx context.Context, batch []*owned) error {
 		o.answer.Run = *run
 		o.answer.Result = contracts.ResultOwnershipLost
 		switch {
-		case o.Submit != nil && hashes[string(o.Submit.Hash[:])],
+		case o.Submit != nil && submitted[o],
 			o.Submit == nil && run.Version == o.Version+1 && run.State == o.move.To && (o.Renew == 0 || run.LeaseOwner == o.Owner):
 			o.answer.Result = contracts.ResultAccepted
 		}
@@ -195,29 +177,30 @@ func (l *Ledger) answerOwners(ctx context.Context, batch []*owned) error {
 	return nil
 }
 
-// submitted tells which of the batch's intents are stored: a submission that is repeated is answered as the first was.
-func (l *Ledger) submitted(ctx context.Context, batch []*owned) (map[string]bool, error) {
-	var submits []*owned
-	for _, o := range batch {
-		if o.Submit != nil {
-			submits = append(submits, o)
-		}
-	}
-	found := map[string]bool{}
+// submitted tells which of the batch's intents are stored from this owner: a submission that is repeated is answered as the first
+// was.
+func (l *Ledger) submitted(ctx context.Context, batch []*owned) (map[*owned]bool, error) {
+	submits := slices.DeleteFunc(slices.Clone(batch), func(o *owned) bool { return o.Submit == nil })
+	found := map[*owned]bool{}
 	if len(submits) == 0 {
 		return found, nil
 	}
-	rows, err := l.pool.Query(ctx, `select n.intent_hash
-from unnest($1::text[], $2::uuid[], $3::bytea[]) as i(tenant_id, run_id, intent_hash) join intents n using (tenant_id, run_id, intent_hash)`,
+	rows, err := l.pool.Query(ctx, `select i.ord
+from unnest($1::text[], $2::uuid[], $3::bytea[], $4::uuid[]) with ordinality as i(tenant_id, run_id, intent_hash, owner, ord)
+cross join lateral (
+  select 1 from intents n where n.tenant_id = i.tenant_id and n.run_id = i.run_id and n.intent_hash = i.intent_hash
+    and n.submitted_by = i.owner limit 1
+) n`,
 		column(submits, func(o *owned) string { return o.TenantID }),
 		column(submits, func(o *owned) uuid.UUID { return o.RunID }),
-		column(submits, func(o *owned) []byte { return o.Submit.Hash[:] }))
+		column(submits, func(o *owned) []byte { return o.Submit.Hash[:] }),
+		column(submits, func(o *owned) uuid.UUID { return o.Owner }))
 	if err != nil {
 		return nil, err
 	}
-	hashes, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
-	for _, h := range hashes {
-		found[string(h)] = true
+	ords, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	for _, ord := range ords {
+		found[submits[ord-1]] = true
 	}
 	return found, err
 }

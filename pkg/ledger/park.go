@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -47,24 +48,35 @@ select $1, event_id, true from unnest($2::uuid[]) as t(event_id) order by event_
 
 // parked is a Parked on its way into the table.
 type parked struct {
-	*Parked
+	Parked
 	id    uuid.UUID
 	event outgoing
 }
 
-// Park keeps the messages, and tells the tenant of those that were the tenant's.
+func newParked(m Parked) parked {
+	p := parked{Parked: m, id: uuid.New()}
+	if m.Refusal != nil {
+		event, err := newOutgoing(m.TenantID, uuid.Nil, "", m.Refusal)
+		if err != nil {
+			p.Detail += fmt.Sprintf(" (the tenant was not told: %v)", err)
+		} else {
+			p.event = event
+		}
+	}
+	return p
+}
+
+func (p *parked) reason() string { return storable(strings.TrimSuffix(p.Reason+": "+p.Detail, ": ")) }
+
+// body is never null: an empty message is one that can be parked, too.
+func (p *parked) body() []byte { return append([]byte{}, p.Body...) }
+
+// Park keeps the messages, and tells the tenant of those that were the tenant's. What cannot be told is kept all the same, with
+// the reason: a message that cannot be parked would block its stream.
 func (l *Ledger) Park(ctx context.Context, messages []Parked) error {
 	items := make([]parked, len(messages))
 	for i := range messages {
-		items[i] = parked{Parked: &messages[i], id: uuid.New()}
-		if messages[i].Refusal == nil {
-			continue
-		}
-		event, err := newOutgoing(messages[i].TenantID, uuid.Nil, "", messages[i].Refusal)
-		if err != nil {
-			return fmt.Errorf("park: %w", err)
-		}
-		items[i].event = event
+		items[i] = newParked(messages[i])
 	}
 	return l.command(ctx, "park", func(ctx context.Context) error {
 		return l.transaction(ctx, l.site("park"), nil, func(tx pgx.Tx) error {
@@ -95,12 +107,12 @@ func parkArgs(items []parked) []any {
 	return []any{
 		column(items, func(p parked) uuid.UUID { return p.id }),
 		column(items, func(p parked) string { return p.Consumer }),
-		column(items, func(p parked) string { return p.TenantID }),
-		column(items, func(p parked) string { return p.Subject }),
+		column(items, func(p parked) string { return storable(p.TenantID) }),
+		column(items, func(p parked) string { return storable(p.Subject) }),
 		column(items, func(p parked) *uuid.UUID { return orNil(p.EventID) }),
-		column(items, func(p parked) string { return p.Reason + ": " + p.Detail }),
+		column(items, func(p parked) string { return p.reason() }),
 		column(items, func(p parked) string { return headersJSON(p.Headers) }),
-		column(items, func(p parked) []byte { return p.Body }),
+		column(items, func(p parked) []byte { return p.body() }),
 		column(items, func(p parked) int32 { return int32(p.Deliveries) }),
 		column(items, func(p parked) *uuid.UUID { return orNil(p.event.id) }),
 		column(items, func(p parked) string { return p.event.stream }),

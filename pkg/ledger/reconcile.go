@@ -23,6 +23,7 @@ type Open struct {
 	UnknownSince  time.Time // the zero time where it is not unknown
 	LastAttempt   time.Time // when the last attempt began, or the zero time
 	LastClass     string    // what it came to, "" where nobody knows
+	Silent        bool      // some attempt never reported; whoever made it may still write
 	ExternalID    string    // the provider's id, where some attempt or webhook told it
 	ReportedClass string    // the best outcome among all attempts: succeeded before all others
 }
@@ -34,7 +35,7 @@ with due as materialized (
   cross join lateral (
     select e.tenant_id, e.run_id, e.revision, e.ordinal from effects e
     where e.connector = c.connector and e.tenant_id = c.tenant_id and e.open and e.state = s.state
-      and e.next_check_at <= clock_timestamp() and (s.state <> 'pending' or e.execute_by <= clock_timestamp())
+      and e.next_check_at <= statement_timestamp() and (s.state <> 'pending' or e.execute_by <= clock_timestamp())
     order by e.next_check_at limit $4
     for no key update of e skip locked
   ) d
@@ -74,10 +75,11 @@ func (l *Ledger) Due(ctx context.Context, connectors, states []string, limit int
 const openSQL = `
 select l.tenant_id, l.run_id, l.revision, l.ordinal, l.attempts, coalesce(l.lease_owner, '00000000-0000-0000-0000-000000000000'),
   l.maybe_sent, l.first_sent_at, r.idempotency_key, r.correlation_id, r.traceparent, l.action_type, l.connector, l.operation,
-  l.target_system, l.target_record, l.intent_hash, n.canonical, l.created_at, l.execute_by, clock_timestamp(),
+  l.target_system, l.target_record, l.intent_hash, n.canonical,
+  coalesce(s.first_started, l.created_at), l.execute_by, clock_timestamp(),
   l.state, coalesce(l.hold_reason, ''), coalesce(l.lease_expires_at <= clock_timestamp(), false), l.unread_outcome,
   l.state = 'pending' and l.execute_by <= clock_timestamp(), l.absences, l.lookups, l.unknown_since, t.started_at,
-  coalesce(t.class, ''), coalesce(s.external_id, l.external_id, ''), coalesce(s.class, '')
+  coalesce(t.class, ''), coalesce(s.silent, false), coalesce(b.external_id, l.external_id, ''), coalesce(b.class, '')
 from unnest($1::text[], $2::uuid[], $3::int[], $4::int[]) as i(tenant_id, run_id, revision, ordinal)
 join effects l using (tenant_id, run_id, revision, ordinal)
 join runs r on r.tenant_id = l.tenant_id and r.run_id = l.run_id
@@ -88,6 +90,10 @@ left join lateral (
   select a.class, a.external_id from effect_attempts a where a.tenant_id = l.tenant_id and a.run_id = l.run_id
     and a.revision = l.revision and a.ordinal = l.ordinal and a.class is not null
   order by (a.class = 'succeeded') desc, a.sent desc, a.attempt desc limit 1
+) b on true
+left join lateral (
+  select min(a.started_at) as first_started, bool_or(a.class is null) as silent from effect_attempts a
+  where a.tenant_id = l.tenant_id and a.run_id = l.run_id and a.revision = l.revision and a.ordinal = l.ordinal
 ) s on true`
 
 // Open reads effects, whatever their state; one that does not exist is missing from the answer.
@@ -105,7 +111,7 @@ func scanOpen(row pgx.CollectableRow) (e Open, err error) {
 	err = row.Scan(&e.TenantID, &e.RunID, &e.Revision, &e.Ordinal, &e.Attempt, &e.Owner, &e.MaybeSent, &firstSent, &e.RunKey,
 		&e.CorrelationID, &e.TraceParent, &e.ActionType, &e.Connector, &e.Operation, &e.TargetSystem, &e.TargetRecord, &hash,
 		&e.Canonical, &e.FirstAttempt, &e.ExecuteBy, &e.Now, &e.State, &e.HoldReason, &e.LeaseOver, &e.UnreadOutcome, &e.Overdue,
-		&e.Absences, &e.Lookups, &unknownSince, &lastAttempt, &e.LastClass, &e.ExternalID, &e.ReportedClass)
+		&e.Absences, &e.Lookups, &unknownSince, &lastAttempt, &e.LastClass, &e.Silent, &e.ExternalID, &e.ReportedClass)
 	copy(e.IntentHash[:], hash)
 	e.FirstSentAt, e.UnknownSince, e.LastAttempt = orZero(firstSent), orZero(unknownSince), orZero(lastAttempt)
 	return e, err
@@ -122,7 +128,8 @@ func orZero(t *time.Time) time.Time {
 func (l *Ledger) ClearUnread(ctx context.Context, keys []EffectKey) error {
 	return l.command(ctx, "read_outcomes", func(ctx context.Context) error {
 		_, err := collect(ctx, l, l.site("read_outcomes"), runIDs(keys), scanEffectKey, `
-update effects e set unread_outcome = false
+update effects e set unread_outcome = false,
+  next_check_at = case when e.state = 'held' then e.next_check_at + interval '100 years' else e.next_check_at end
 from (select e.tenant_id, e.run_id, e.revision, e.ordinal from effects e
   join unnest($1::text[], $2::uuid[], $3::int[], $4::int[]) as i(tenant_id, run_id, revision, ordinal)
     using (tenant_id, run_id, revision, ordinal)

@@ -31,6 +31,7 @@ type Run struct {
 
 	commandID      uuid.UUID
 	leaseExpiresAt *time.Time
+	leaseLeft      *float64 // seconds
 }
 
 // LeaseExpiresAt is when the owner's lease ends by the database's clock, or the zero time.
@@ -39,6 +40,15 @@ func (r *Run) LeaseExpiresAt() time.Time {
 		return time.Time{}
 	}
 	return *r.leaseExpiresAt
+}
+
+// LeaseLeft is how long the owner's lease was to last yet when the run was read, by the database's clock; 0 without a lease or
+// after it.
+func (r *Run) LeaseLeft() time.Duration {
+	if r.leaseLeft == nil {
+		return 0
+	}
+	return time.Duration(max(0, *r.leaseLeft) * float64(time.Second))
 }
 
 // Ended reports whether nothing more will happen to the run.
@@ -64,7 +74,8 @@ type EffectSummary struct {
 
 const runColumns = `r.tenant_id, r.run_id, r.idempotency_key, r.source, r.rules_version, r.payload_hash, r.state,
   coalesce(r.outcome, ''), coalesce(r.outcome_reason, ''), r.version, r.intent_revision, r.correlation_id, r.traceparent,
-  coalesce(r.lease_owner, '00000000-0000-0000-0000-000000000000'), r.lease_expires_at, r.takeovers, r.command_id`
+  coalesce(r.lease_owner, '00000000-0000-0000-0000-000000000000'), r.lease_expires_at, r.takeovers, r.command_id,
+  extract(epoch from r.lease_expires_at - clock_timestamp())::float8`
 
 // runsSQL reads runs with their effects. Effects exist only for runs that were approved, and only their states let the second
 // look-up happen, so most duplicates cost one.
@@ -79,12 +90,6 @@ left join lateral (
   from effects e where e.tenant_id = r.tenant_id and e.run_id = r.run_id
     and r.state in ('approved', 'awaiting_human', 'completed', 'failed_terminal')
 ) e on true`
-
-// runKey names a run.
-type runKey struct {
-	tenant string
-	run    uuid.UUID
-}
 
 func (l *Ledger) readRuns(ctx context.Context, keys []runKey) (map[runKey]*Run, error) {
 	rows, err := l.pool.Query(ctx, runsSQL, column(keys, func(k runKey) string { return k.tenant }),
@@ -108,6 +113,7 @@ func scanRun(row pgx.CollectableRow) (r Run, err error) {
 	var operations, states, holds, externals []string
 	err = row.Scan(&r.TenantID, &r.RunID, &r.Key, &r.Source, &r.RulesVersion, &hash, &r.State, &r.Outcome, &r.OutcomeReason,
 		&r.Version, &r.IntentRevision, &r.CorrelationID, &r.TraceParent, &r.LeaseOwner, &r.leaseExpiresAt, &r.Takeovers, &r.commandID,
+		&r.leaseLeft,
 		&operations, &states, &holds, &externals)
 	copy(r.PayloadHash[:], hash)
 	for i := range operations {

@@ -1,8 +1,11 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -82,9 +85,10 @@ type settlement struct {
 	moved    *bool
 }
 
-// Settle makes the moves, each by compare-and-set, and appends the outcomes of attempts and lookups whether or not the move
-// was still to be made. The result says, in the order of the settlements, which moves were made now. command is the boundary's
-// name.
+// Settle makes the moves, each by compare-and-set, and appends the outcomes of attempts whether or not the move was still to be
+// made; a lookup is kept with the move that it led to. The result says, in the order of the settlements, which moves were
+// made by this call. An item that cannot be stored does not stop the others: the error names it, and the result is valid.
+// command is the boundary's name.
 func (l *Ledger) Settle(ctx context.Context, command string, settlements []Settlement) ([]bool, error) {
 	moved := make([]bool, len(settlements))
 	items := make([]*settlement, len(settlements))
@@ -96,14 +100,21 @@ func (l *Ledger) Settle(ctx context.Context, command string, settlements []Settl
 		items[i] = item
 	}
 	slices.SortStableFunc(items, func(a, b *settlement) int { return a.compare(b.EffectKey) })
+	bad := map[*settlement]error{}
 	for len(items) > 0 {
 		batch, rest := firstOfEach(items, func(s *settlement) runKey { return runKey{s.TenantID, s.RunID} })
-		if err := l.command(ctx, command, func(ctx context.Context) error { return l.settleBatch(ctx, command, batch) }); err != nil {
+		err := l.command(ctx, command, func(ctx context.Context) error {
+			return split(batch, func(part []*settlement) error { return l.settleBatch(ctx, command, part) },
+				func(s *settlement, err error) {
+					bad[s] = fmt.Errorf("%s: operation %s: %s: %w", command, s.OperationID(), s.Move, err)
+				})
+		})
+		if err != nil {
 			return nil, err
 		}
 		items = rest
 	}
-	return moved, nil
+	return moved, errors.Join(slices.Collect(maps.Values(bad))...)
 }
 
 func (l *Ledger) settleBatch(ctx context.Context, command string, batch []*settlement) error {
@@ -115,7 +126,8 @@ func (l *Ledger) settleBatch(ctx context.Context, command string, batch []*settl
 	return err
 }
 
-func (l *Ledger) newSettlement(s *Settlement, moved *bool) (*settlement, error) {
+func (l *Ledger) newSettlement(given *Settlement, moved *bool) (*settlement, error) {
+	s := given.storable()
 	item := &settlement{Settlement: s, id: uuid.New(), move: effectMove(s.Move), moved: moved}
 	if !item.move.may(l.service) {
 		return nil, fmt.Errorf("%s may not make the move %q", l.service, s.Move)
@@ -132,6 +144,23 @@ func (l *Ledger) newSettlement(s *Settlement, moved *bool) (*settlement, error) 
 	return item, err
 }
 
+// storable copies a settlement with text that Postgres can keep: much of it comes from providers.
+func (s *Settlement) storable() *Settlement {
+	c := *s
+	c.ExternalID, c.RecordVersion, c.Reason, c.Note = storable(s.ExternalID), storable(s.RecordVersion), storable(s.Reason), storable(s.Note)
+	if s.Outcome != nil {
+		o := *s.Outcome
+		o.ExternalID, o.ProviderRequestID, o.Detail = storable(o.ExternalID), storable(o.ProviderRequestID), storable(o.Detail)
+		c.Outcome = &o
+	}
+	if s.Looked != nil {
+		l := *s.Looked
+		l.ExternalID, l.Evidence = storable(l.ExternalID), storable(l.Evidence)
+		c.Looked = &l
+	}
+	return &c
+}
+
 // consequence is what the effect's move means for the run, and the event that tells of it.
 func (s *settlement) consequence() contracts.Data {
 	ref := contracts.RunRef{TenantID: s.TenantID, RunID: s.RunID.String(), IdempotencyKey: s.RunKey, CorrelationID: s.CorrelationID}
@@ -141,7 +170,8 @@ func (s *settlement) consequence() contracts.Data {
 		return &contracts.RunCompleted{RunRef: ref, Outcome: s.outcome, OperationID: s.OperationID(), TargetReceipt: s.ExternalID}
 	case s.move.To == EffectFailed:
 		s.runMove, s.outcome = runMove("fail"), OutcomeFailed
-		return &contracts.RunEnded{RunRef: ref, Outcome: s.outcome, Reason: s.Settlement.Reason, OperationID: s.OperationID()}
+		return &contracts.RunEnded{RunRef: ref, Outcome: s.outcome, OperationID: s.OperationID(),
+			Reason: cmp.Or(s.Settlement.Reason, "the effect failed; its attempts say why")}
 	case s.Review != nil:
 		id := uuid.New()
 		s.runMove, s.approval = runMove("return_to_review"), &id

@@ -1,7 +1,6 @@
 package ledger
 
 import (
-	"encoding/json"
 	"strings"
 
 	"github.com/google/uuid"
@@ -28,21 +27,20 @@ with input as materialized (
     select from runs r where i.run_move <> '' and r.tenant_id = i.tenant_id and r.run_id = i.run_id for no key update
   ) r
 ), locked as materialized (
-  select i.*, e.* from input i cross join lateral (
+  select i.*, e.*, clock_timestamp() as now,
+    ((i.move, e.from_state) in (select * from unnest($30::text[], $31::text[]))) is true
+      and (i.attempt = 0 or e.attempts = i.attempt) and (i.owner is null or e.lease_owner = i.owner) as may
+  from input i cross join lateral (
     select e.state as from_state, e.attempts, e.lease_owner, e.lookups, e.move_id as last_move, e.intent_hash, e.action_type
     from effects e
     where e.tenant_id = i.tenant_id and e.run_id = i.run_id and e.revision = i.revision and e.ordinal = i.ordinal
       and (select count(*) from locked_runs) >= 0
     for no key update
   ) e
-), moving as materialized (
-  select k.*, clock_timestamp() as now from locked k
-  where ((k.move, k.from_state) in (select * from unnest($30::text[], $31::text[]))) is true
-    and (k.attempt = 0 or k.attempts = k.attempt) and (k.owner is null or k.lease_owner = k.owner)
 ), moved as (
   update effects e set state = m.to_state, hold_reason = nullif(m.hold_reason, ''),
     open = m.to_state not in ('completed', 'failed', 'cancelled'),
-    maybe_sent = e.maybe_sent or m.maybe_sent,
+    maybe_sent = m.maybe_sent or (e.maybe_sent and m.move not in ('prove_absent', 'confirm_not_done')), -- sticks till proof (D6)
     first_sent_at = coalesce(e.first_sent_at, case when m.maybe_sent then coalesce((select t.started_at from effect_attempts t
       where t.tenant_id = e.tenant_id and t.run_id = e.run_id and t.revision = e.revision and t.ordinal = e.ordinal
         and t.attempt = e.attempts), m.now) end),
@@ -53,61 +51,71 @@ with input as materialized (
     absences = case when m.absent then e.absences + 1 when m.to_state = 'unknown' then e.absences else 0 end,
     unread_outcome = e.unread_outcome and not m.clear_unread,
     lookups = e.lookups + (m.verdict <> '')::int, move_id = m.move_id, updated_at = m.now
-  from moving m
+  from (select tenant_id, run_id, revision, ordinal, move, to_state, hold_reason, maybe_sent, now, next_seconds, external_id,
+      record_version, absent, clear_unread, verdict, move_id from locked where may offset 0) m
   where e.tenant_id = m.tenant_id and e.run_id = m.run_id and e.revision = m.revision and e.ordinal = m.ordinal
-  returning m.*
 ), /*recorded*//*looked*/runs_moved as (
   update runs r set state = m.run_to, outcome = nullif(m.run_outcome, ''), outcome_reason = nullif(m.reason, ''),
     version = r.version + 1, updated_at = m.now, next_check_at = null,
     ended_at = case when m.run_outcome <> '' then m.now end
-  from moved m
-  where m.run_move <> '' and r.tenant_id = m.tenant_id and r.run_id = m.run_id and r.state = m.run_from
-  returning m.*, r.correlation_id
+  from (select tenant_id, run_id, run_from, run_to, run_outcome, reason, now, ord from locked where may and run_move <> '' offset 0) m
+  where r.tenant_id = m.tenant_id and r.run_id = m.run_id and r.state = m.run_from
+  returning m.ord
+), told as materialized (
+  select * from locked where may and event_id is not null and (ord in (select ord from runs_moved)) is true
 ), /*asked*/log as (
   insert into event_log (event_id, tenant_id, run_id, stream, subject, payload)
-  select event_id, tenant_id, run_id, stream, subject, event from runs_moved where event_id is not null
+  select event_id, tenant_id, run_id, stream, subject, event from told
 ), queue as (
-  insert into pending (event_id) select event_id from runs_moved where event_id is not null
+  insert into pending (event_id) select event_id from told
 ), audit as (
   insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state, detail)
   select tenant_id, run_id, actor, move, from_state, to_state, jsonb_strip_nulls(jsonb_build_object(
     'revision', revision, 'ordinal', ordinal, 'hold_reason', nullif(hold_reason, ''), 'external_id', nullif(external_id, ''),
-    'run', nullif(run_to, ''), 'note', nullif(note, ''))) from moved
+    'run', nullif(run_to, ''), 'note', nullif(note, ''))) from locked where may
 )
-select ord from moved
-union all
-select ord from locked where last_move = move_id`
+select ord from locked where may or last_move = move_id`
 
 // Parts of the statement that only some services may run, because a statement needs the right to all that stands in it: attempts
-// are the dispatcher's, lookups the reconciler's, and operators ask nobody again.
+// are the dispatcher's, lookups the reconciler's, and operators ask nobody again. A former owner's report that it may have sent
+// takes an effect that waits to be sent again back to unknown, at once: the next dispatcher must not be faster than the reader.
 const (
 	recordedSQL = `recorded as (
   update effect_attempts t set class = k.class, sent = k.sent, http_status = nullif(k.http_status, 0),
     external_id = nullif(k.receipt, ''), provider_request_id = nullif(k.request_id, ''), request_digest = k.digest,
-    duration = make_interval(secs => k.duration), detail = nullif(k.detail, ''), finished_at = clock_timestamp()
-  from locked k
-  where k.class <> '' and t.tenant_id = k.tenant_id and t.run_id = k.run_id and t.revision = k.revision and t.ordinal = k.ordinal
+    duration = make_interval(secs => k.duration), detail = nullif(k.detail, ''), finished_at = k.now
+  from (select tenant_id, run_id, revision, ordinal, made_attempt, made_by, class, sent, http_status, receipt, request_id, digest,
+      duration, detail, now, ord from locked where class <> '' offset 0) k
+  where t.tenant_id = k.tenant_id and t.run_id = k.run_id and t.revision = k.revision and t.ordinal = k.ordinal
     and t.attempt = k.made_attempt and t.owner = k.made_by and t.class is null
-  returning k.*
+  returning k.ord
+), late as materialized (
+  select tenant_id, run_id, revision, ordinal, from_state, made_attempt, now from locked
+  where not may and sent and (ord in (select ord from recorded)) is true
 ), unread as (
-  update effects e set unread_outcome = true, next_check_at = clock_timestamp(),
-    state = case when e.state = 'pending' then 'unknown' else e.state end,
-    unknown_since = case when e.state = 'pending' then clock_timestamp() else e.unknown_since end
-  from recorded k
-  where k.sent and (k.ord in (select ord from moved)) is not true
-    and e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.revision and e.ordinal = k.ordinal
+  update effects e set unread_outcome = true, next_check_at = k.now, updated_at = k.now,
+    state = case when k.from_state = 'pending' then 'unknown' else e.state end,
+    maybe_sent = true, first_sent_at = coalesce(e.first_sent_at, k.now),
+    unknown_since = case when k.from_state = 'pending' then k.now else e.unknown_since end
+  from late k
+  where e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.revision and e.ordinal = k.ordinal
+), doubted as (
+  insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state, detail)
+  select tenant_id, run_id, 'dispatcher', 'doubt', 'pending', 'unknown',
+    jsonb_build_object('revision', revision, 'ordinal', ordinal, 'attempt', made_attempt) from late where from_state = 'pending'
 ), `
 	lookedSQL = `looked as (
   insert into lookups (tenant_id, run_id, revision, ordinal, lookup, verdict, conclusive, external_id, evidence)
   select tenant_id, run_id, revision, ordinal, lookups + 1, verdict, conclusive, nullif(found_id, ''), evidence
-  from moved where verdict <> ''
+  from locked where may and verdict <> ''
 ), `
 	askedSQL = `asked as (
   insert into approvals (tenant_id, run_id, intent_hash, approval_id, action_type, audience, reasons, correlation_id, decide_by,
     execute_within)
   select tenant_id, run_id, intent_hash, approval_id, action_type, array(select jsonb_array_elements_text(audience)),
-    review_reasons, correlation_id, now + make_interval(secs => decide_seconds), make_interval(secs => execute_seconds)
-  from runs_moved where approval_id is not null
+    review_reasons, (select r.correlation_id from runs r where r.tenant_id = told.tenant_id and r.run_id = told.run_id),
+    now + make_interval(secs => decide_seconds), make_interval(secs => execute_seconds)
+  from told where approval_id is not null
 ), `
 )
 
@@ -240,19 +248,4 @@ func (s *settlement) review() Review {
 		return Review{}
 	}
 	return *s.Review
-}
-
-func listJSON(list []string) string {
-	if len(list) == 0 {
-		return "[]"
-	}
-	text, _ := json.Marshal(list) // a list of strings always marshals
-	return string(text)
-}
-
-func reasonsJSON(reasons []byte) string {
-	if len(reasons) == 0 {
-		return "[]"
-	}
-	return string(reasons)
 }

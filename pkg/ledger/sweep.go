@@ -24,10 +24,15 @@ const (
 )
 
 const sweepSQL = `
+with waiting as materialized (
+  select e.run_id from pending p cross join lateral (select run_id from event_log e where e.event_id = p.event_id limit 1) e
+)
 select r.tenant_id, r.run_id, r.traceparent, r.state, n.revision, n.intent_hash
-from runs r left join intents n on n.tenant_id = r.tenant_id and n.run_id = r.run_id and n.revision = r.intent_revision
-where r.next_check_at <= clock_timestamp()
-  and not exists (select from pending p join event_log e using (event_id) where e.run_id = r.run_id)
+from runs r left join lateral (
+  select n.revision, n.intent_hash from intents n
+  where n.tenant_id = r.tenant_id and n.run_id = r.run_id and n.revision = r.intent_revision limit 1
+) n on true
+where r.next_check_at <= statement_timestamp() and (r.run_id in (select run_id from waiting)) is not true
 order by r.next_check_at limit $1
 for no key update of r skip locked`
 

@@ -11,6 +11,6 @@
 // # Broker loss
 //
 // JetStream is transport. Per stream, its creation time and last acknowledged sequence are kept; a stream that was made anew,
-// or that acknowledges at or below what it had acknowledged before, has lost messages: what its consumers have not handled
-// is queued again under a new generation, which is part of the broker's message id.
+// that acknowledges at or below what it had acknowledged before, or whose last sequence stays below that, has lost messages:
+// what its consumers have not handled is queued again under a new generation, which is part of the broker's message id.
 package outbox

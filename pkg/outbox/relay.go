@@ -53,15 +53,19 @@ const (
 	maxAttempts = 5
 )
 
-// Store is the outbox's tables as the relay uses them.
-type Store struct{ pool *pgxpool.Pool }
+// Store is the outbox's tables as the relay uses them, and what this process has seen of the broker's streams.
+type Store struct {
+	pool *pgxpool.Pool
+	seen memory
+}
 
 // New makes a store. The pool's sessions work as holdpoint_relay.
-func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool} }
+func New(pool *pgxpool.Pool) *Store { return &Store{pool: pool, seen: newMemory()} }
 
 // Report counts what one pass did.
 type Report struct {
 	Published, Failed, Parked int
+	Requeued                  int64            // events of streams that have lost messages
 	High                      int64            // the highest sequence taken
 	Acknowledged              map[string]int64 // per stream, the broker's highest sequence
 }
@@ -77,9 +81,11 @@ select t.seq, t.event_id, t.generation, t.attempts, coalesce(e.stream, ''), coal
 from taken t left join event_log e using (event_id) order by t.seq`
 
 // Pass takes up to limit rows above after, publishes them, and removes those that the broker acknowledged. What it did not
-// acknowledge stays.
+// acknowledge stays. A stream that acknowledges at or below what it acknowledged to an earlier pass has lost messages, as in
+// Observe.
 func (s *Store) Pass(ctx context.Context, after int64, limit int, publish Publish) (Report, error) {
 	var report Report
+	before := s.seen.acknowledged()
 	err := postgres.InTx(ctx, s.pool, func(tx pgx.Tx) error {
 		report = Report{Acknowledged: map[string]int64{}}
 		messages, err := take(ctx, tx, after, limit)
@@ -87,7 +93,11 @@ func (s *Store) Pass(ctx context.Context, after int64, limit int, publish Publis
 			return err
 		}
 		report.High = messages[len(messages)-1].Seq
-		if err := clear(ctx, tx, messages, publish(ctx, messages), &report); err != nil {
+		receipts := publish(ctx, messages)
+		if err := clear(ctx, tx, messages, receipts, &report); err != nil {
+			return err
+		}
+		if err := s.wentBack(ctx, tx, messages, receipts, before, &report); err != nil {
 			return err
 		}
 		clearSite.Before(ctx)
@@ -96,6 +106,7 @@ func (s *Store) Pass(ctx context.Context, after int64, limit int, publish Publis
 	if err != nil {
 		return Report{}, fmt.Errorf("relay outbox: %w", err)
 	}
+	s.seen.acknowledge(report.Acknowledged)
 	if report.High > 0 {
 		clearSite.After(ctx)
 	}

@@ -16,6 +16,18 @@ var noon = time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
 // anyFields accepts every object, so that a test reaches the rules with whatever it likes.
 const anyFields = `{"type": "object"}`
 
+const strictSchema = `{
+	"type": "object", "additionalProperties": false, "required": ["amount"],
+	"properties": {
+		"amount": {"type": "number", "exclusiveMinimum": 0, "maximum": 9007199254740993, "multipleOf": 0.01},
+		"currency": {"enum": ["EUR", "USD"]},
+		"note": {"type": "string", "maxLength": 5},
+		"code": {"type": "string", "pattern": "^[A-Z]+$"},
+		"mail": {"type": "string", "format": "email"},
+		"fields": {"type": "object", "additionalProperties": false, "properties": {"a/b": {"type": "integer", "minimum": 2}}}
+	}
+}`
+
 // testingT is what tests, benchmarks and property checks share.
 type testingT interface {
 	require.TestingT
@@ -49,6 +61,12 @@ func newWorld(t testingT) *world {
 			Now:            noon,
 		},
 	}
+}
+
+func parseNumber(t testingT, text string) canonical.Value {
+	v, err := canonical.NewNumber(text)
+	require.NoError(t, err)
+	return v
 }
 
 func parse(t testingT, text string) canonical.Value {

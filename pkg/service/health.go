@@ -15,8 +15,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Health answers /healthz (this process runs), /readyz (it can do its work), /metrics, and Go's profiles under /debug/pprof/. The
-// port is for the platform, not for callers.
+// Health answers /healthz (this process runs), /readyz (it can do its work), /metrics, and Go's profiles under
+// /debug/pprof/. The port is for the platform, not for callers.
 type Health struct {
 	mu       sync.Mutex
 	checks   map[string]func(context.Context) error
@@ -46,7 +46,8 @@ func (h *Health) Addr() string { return h.listener.Addr().String() }
 // Drain makes /readyz fail, so that a load balancer stops sending before the process stops taking.
 func (h *Health) Drain() { h.draining.Store(true) }
 
-// Run serves until the context ends, and a little longer, so that the load balancer sees that it is not ready.
+// Run serves until the context ends. A process that is being stopped is not ready from that moment on, whether a probe is
+// told so or finds the port closed.
 func (h *Health) Run(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })

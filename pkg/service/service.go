@@ -1,5 +1,5 @@
-// Package service is what all services share: their settings, their environment, and the one runner that starts them, reports
-// their health and stops them.
+// Package service is what all services share: their settings, their environment, and the one runner that starts them,
+// reports their health and stops them.
 package service
 
 import (
@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -31,8 +33,8 @@ type Named struct {
 	Runner
 }
 
-// Env is what a service stands on. Bus connection and configuration may be shared by several services of one process; pool and
-// ledger are the service's own, under its own Postgres role (D1).
+// Env is what a service stands on. Bus connection and configuration may be shared by several services of one process;
+// pool and ledger are the service's own, under its own Postgres role (D1).
 type Env struct {
 	Service string
 	Log     *slog.Logger
@@ -68,15 +70,38 @@ func NewEnv(ctx context.Context, needs Needs) (*Env, error) {
 		return nil, err
 	}
 	needs.Health.Add(needs.Service+" database", pool.Ping)
-	return &Env{Service: needs.Service, Log: needs.Log.With("service", needs.Service), Pool: pool, Ledger: l, Bus: needs.Bus,
-		Config: needs.Config, Meter: otel.Meter("holdpoint/" + needs.Service), Health: needs.Health}, nil
+	return &Env{
+		Service: needs.Service, Log: needs.Log.With("service", needs.Service), Pool: pool, Ledger: l, Bus: needs.Bus,
+		Config: needs.Config, Meter: otel.Meter("holdpoint/" + needs.Service), Health: needs.Health,
+	}, nil
 }
 
 // Close ends the pool.
 func (e *Env) Close() { e.Pool.Close() }
 
-// RunAll runs the parts until the context ends or one of them fails, then stops them all and waits up to drain. The error joins
-// those of the parts, each with its name.
+// WakeRelay tells the relay that events were committed. It is a hint that may be lost: the relay also looks by itself
+// (B3).
+func (e *Env) WakeRelay() {
+	if err := e.Bus.Poke(bus.WakeSubject(ledger.Relay)); err != nil {
+		e.Log.Debug("the relay could not be woken; it looks by itself", "error", err)
+	}
+}
+
+// Waking is a ledger command that wakes the relay when it has committed.
+func Waking[In, Out any](
+	e *Env, run func(context.Context, []In) ([]Out, error),
+) func(context.Context, []In) ([]Out, error) {
+	return func(ctx context.Context, items []In) ([]Out, error) {
+		out, err := run(ctx, items)
+		if err == nil {
+			e.WakeRelay()
+		}
+		return out, err
+	}
+}
+
+// RunAll runs the parts until the context ends or one of them ends, then stops them all and waits up to drain. The error
+// joins those of the parts, each with its name.
 func RunAll(ctx context.Context, log *slog.Logger, drain time.Duration, parts ...Named) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -109,47 +134,8 @@ func RunAll(ctx context.Context, log *slog.Logger, drain time.Duration, parts ..
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	for name := range running {
+	for _, name := range slices.Sorted(maps.Keys(running)) {
 		problems = append(problems, fmt.Errorf("%s did not finish within %s", name, drain))
 	}
 	return errors.Join(problems...)
-}
-
-// Loop calls once again and again: at once while it reports work, else after the pause or when woken. An error is logged and
-// waited out; it ends nothing.
-type Loop struct {
-	Name  string
-	Log   *slog.Logger
-	Pause time.Duration
-	Wake  <-chan struct{} // may be nil
-	Once  func(ctx context.Context) (again bool, err error)
-}
-
-// errorPause is how long a loop rests after an error, so that an outage does not become a storm of queries and log lines.
-const errorPause = time.Second
-
-// Run loops until the context ends.
-func (l Loop) Run(ctx context.Context) error {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-timer.C:
-		case <-l.Wake:
-		}
-		pause := l.Pause
-		again, err := l.Once(ctx)
-		switch {
-		case ctx.Err() != nil:
-			return nil
-		case err != nil:
-			l.Log.Error("loop failed; trying again", "loop", l.Name, "error", err)
-			pause = errorPause
-		case again:
-			pause = 0
-		}
-		timer.Reset(pause)
-	}
 }

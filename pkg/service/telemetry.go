@@ -16,8 +16,8 @@ import (
 	semconv "go.opentelemetry.io/otel/semconv/v1.37.0"
 )
 
-// Telemetry sets up metrics, which /metrics serves, and traces, which are sent where OTEL_EXPORTER_OTLP_ENDPOINT says; without
-// it none are made. The returned function sends what is left.
+// Telemetry sets up metrics, which /metrics serves, and traces, which are sent where OTEL_EXPORTER_OTLP_ENDPOINT says;
+// without it none are made. The returned function sends what is left.
 func Telemetry(ctx context.Context, service string) (stop func(context.Context) error, err error) {
 	otel.SetTextMapPropagator(propagation.NewCompositeTextMapPropagator(propagation.TraceContext{}, propagation.Baggage{}))
 	about := resource.NewSchemaless(semconv.ServiceName("holdpoint-" + service))

@@ -1,33 +1,39 @@
-// Package dispatcher sends authorized effects: it leases them, checks everything once more, asks leave right before the first byte,
-// makes one call, and records what it came to. A crash anywhere leaves an attempt row that says what may have happened (D3).
+// Package dispatcher sends authorized effects: it leases them, checks everything once more, asks leave right before the
+// first byte, makes one call, and records what it came to. A crash anywhere leaves an attempt row that says what may have
+// happened (D3).
+//
+// The life of one attempt, by file: door.go (an event asks) or lease.go (the poll finds it due), attempt.go, recheck.go
+// (what has changed since it was authorized), the connector's call, follow.go (what the outcome means), record.go.
 package dispatcher
 
 import (
+	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/metric"
 
-	"github.com/holdpoint/holdpoint/contracts"
-	"github.com/holdpoint/holdpoint/pkg/bus"
 	"github.com/holdpoint/holdpoint/pkg/fault"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 	"github.com/holdpoint/holdpoint/pkg/service"
 )
 
-// Rhythm of leasing: by event as effects are requested, and by a poll for what is due again, what found no free slot, and what no
-// event told of.
+// Rhythm of leasing: by event as effects are requested, and by a poll for what is due again, what found no free slot, and
+// what no event told of.
 const (
 	pollPause = 100 * time.Millisecond
-	// leaseMargin is what a lease lasts beyond the connector's own timeout: the checks before, and the commit after.
+	// pollSpacing lets freed slots gather, so that a backlog is leased in batches and not one by one.
+	pollSpacing = 10 * time.Millisecond
+	// leaseMargin is what a lease lasts beyond the connector's own timeouts, of the read before the write and of the write:
+	// the commits before and after.
 	leaseMargin = 20 * time.Second
 	// sendWithin is how long after leave was granted the first byte may leave (D15).
 	sendWithin = time.Second
-	// drainFor is how long a stop waits for calls in flight. A call is never cut off by a stop: what outlasts this is unknown.
+	// drainFor is how long a stop waits for calls in flight. A call is never cut off by a stop: what outlasts this is
+	// unknown. Kubernetes' default grace is 30 s.
 	drainFor = 20 * time.Second
 )
 
@@ -37,6 +43,8 @@ type Settings struct {
 	Enabled bool `ignored:"true"`
 	// LeaseMargin replaces leaseMargin; crash tests shorten it.
 	LeaseMargin time.Duration `split_words:"true"`
+	// Drain replaces drainFor: raise it, and the grace of the platform, where a provider's calls last longer.
+	Drain time.Duration `split_words:"true"`
 }
 
 // Dispatcher is the service.
@@ -46,11 +54,13 @@ type Dispatcher struct {
 	tenants  map[string]*tenant
 	targets  map[string]*target // by "tenant/connector"
 	confirm  *ledger.Group[ledger.Fence, ledger.Leave]
-	outcomes *ledger.Group[ledger.Settlement, bool]
+	outcomes *ledger.Group[ledger.Settlement, recorded]
 	wake     chan struct{}
-	inFlight sync.WaitGroup
 	leasing  sync.Mutex // one lease at a time, so that each sees every free slot
 	slots    slots
+	inFlight sync.WaitGroup
+	stopping atomic.Bool   // nothing is leased any more
+	drained  chan struct{} // closed when the stop waits for nothing any more
 
 	attempts metric.Int64Counter
 	reviews  metric.Int64Counter
@@ -64,7 +74,12 @@ var (
 
 // New compiles every tenant's connectors and rules.
 func New(env *service.Env, settings Settings) (*Dispatcher, error) {
-	d := &Dispatcher{env: env, settings: settings, tenants: map[string]*tenant{}, targets: map[string]*target{}, wake: make(chan struct{}, 1)}
+	settings.LeaseMargin = cmp.Or(settings.LeaseMargin, leaseMargin)
+	settings.Drain = cmp.Or(settings.Drain, drainFor)
+	d := &Dispatcher{
+		env: env, settings: settings, tenants: map[string]*tenant{}, targets: map[string]*target{},
+		wake: make(chan struct{}, 1), drained: make(chan struct{}),
+	}
 	var problems []error
 	for _, declared := range env.Config.Tenants {
 		problems = append(problems, d.addTenant(declared))
@@ -79,138 +94,45 @@ func New(env *service.Env, settings Settings) (*Dispatcher, error) {
 		env.Log.Warn("AI_ACTIONS_ENABLED is not true: effects are kept and nothing is sent")
 	}
 	d.confirm = ledger.NewGroup(ledger.GroupConfig[ledger.Fence, ledger.Leave]{Run: env.Ledger.Confirm})
-	d.outcomes = ledger.NewGroup(ledger.GroupConfig[ledger.Settlement, bool]{Run: func(ctx context.Context, items []ledger.Settlement) ([]bool, error) {
-		return env.Ledger.Settle(ctx, "record_outcomes", items)
-	}})
+	d.outcomes = ledger.NewGroup(ledger.GroupConfig[ledger.Settlement, recorded]{Run: service.Waking(env, d.settle)})
 	return d, nil
 }
 
-// Run leases and sends until the context ends, then waits for the calls in flight.
+// Run leases and sends until the context ends, then takes nothing more and waits for the calls in flight.
 func (d *Dispatcher) Run(ctx context.Context) error {
-	err := service.RunAll(ctx, d.env.Log, drainFor,
+	var stopped atomic.Int64
+	halt := context.AfterFunc(ctx, func() {
+		stopped.Store(time.Now().UnixNano())
+		d.stopping.Store(true)
+	})
+	defer halt()
+	err := service.RunAll(ctx, d.env.Log, d.settings.Drain,
 		service.Named{Name: "dispatcher events", Runner: eventDoor{d}},
-		service.Named{Name: "dispatcher poll", Runner: service.Loop{Name: "poll", Log: d.env.Log, Pause: pollPause, Wake: d.wake, Once: d.poll}},
+		service.Named{Name: "dispatcher poll", Runner: service.Loop{
+			Name: "poll", Log: d.env.Log, Pause: pollPause, Gap: pollSpacing, Wake: d.wake, Once: d.poll,
+		}},
 	)
+	d.stopping.Store(true)
+	left := d.settings.Drain
+	if at := stopped.Load(); at > 0 {
+		left -= time.Since(time.Unix(0, at))
+	}
+	return errors.Join(err, d.drain(left))
+}
+
+// drain waits for the calls in flight, at most so long.
+func (d *Dispatcher) drain(longest time.Duration) error {
+	defer close(d.drained)
 	done := make(chan struct{})
 	go func() { d.inFlight.Wait(); close(done) }()
+	timer := time.NewTimer(longest)
+	defer timer.Stop()
 	select {
 	case <-done:
 		d.confirm.Close()
 		d.outcomes.Close()
-	case <-time.After(drainFor):
-		err = errors.Join(err, errors.New("calls are still in flight; the reconciler will find out what became of them"))
-	}
-	return err
-}
-
-type eventDoor struct{ d *Dispatcher }
-
-func (e eventDoor) Run(ctx context.Context) error {
-	return bus.Consume(ctx, e.d.env.Bus, bus.ConsumeConfig{Service: ledger.Dispatcher, Stream: bus.InternalStream,
-		Durable: bus.DispatchConsumer, Handle: e.d.handle, Logger: e.d.env.Log})
-}
-
-// handle puts a batch of requests into the inbox and leases what can be sent now (B3). The messages are done with that: effects
-// live in Postgres, and no message is held while a provider is slow (BUS-06).
-func (d *Dispatcher) handle(ctx context.Context, items []bus.Item) []bus.Verdict {
-	verdicts := make([]bus.Verdict, len(items))
-	var requested []ledger.EffectKey
-	var events []uuid.UUID
-	var readable, unreadable []int
-	var parked []ledger.Parked
-	for i := range items {
-		event, key, err := readEvent(items[i].Data)
-		if err != nil {
-			unreadable = append(unreadable, i)
-			parked = append(parked, ledger.Parked{Consumer: ledger.Dispatcher, Subject: items[i].Subject, Reason: "unprocessable",
-				Detail: err.Error(), Body: items[i].Data, Deliveries: items[i].NumDelivered})
-			continue
-		}
-		requested, events, readable = append(requested, key), append(events, event), append(readable, i)
-	}
-	if len(parked) > 0 && d.park(ctx, parked) {
-		ack(verdicts, unreadable)
-	}
-	if len(requested) > 0 && d.lease(ctx, ledger.LeaseRequest{Requested: requested, Events: events}) == nil {
-		ack(verdicts, readable)
-	}
-	return verdicts
-}
-
-func ack(verdicts []bus.Verdict, at []int) {
-	for _, i := range at {
-		verdicts[i] = bus.Ack
-	}
-}
-
-func (d *Dispatcher) park(ctx context.Context, parked []ledger.Parked) bool {
-	if err := d.env.Ledger.Park(ctx, parked); err != nil {
-		d.env.Log.Error("events that cannot be read could not be parked now", "error", err)
-		return false
-	}
-	d.env.Log.Error("events that cannot be read were parked", "events", len(parked), "first", parked[0].Detail)
-	return true
-}
-
-func readEvent(data []byte) (event uuid.UUID, key ledger.EffectKey, err error) {
-	decoded, err := contracts.Decode(data)
-	if err != nil {
-		return event, key, err
-	}
-	requested, ok := decoded.Data.(*contracts.EffectRequested)
-	if !ok {
-		return event, key, fmt.Errorf("%s is not for the dispatcher", decoded.Data.Type())
-	}
-	if event, err = uuid.Parse(decoded.ID); err != nil {
-		return event, key, err
-	}
-	key.TenantID = requested.TenantID
-	key.RunID, key.Revision, key.Ordinal, err = ledger.ParseOperationID(requested.OperationID)
-	return event, key, err
-}
-
-// poll leases what is due, as far as there are free slots.
-func (d *Dispatcher) poll(ctx context.Context) (bool, error) {
-	return false, d.lease(ctx, ledger.LeaseRequest{Due: true})
-}
-
-// lease takes effects and starts a sender for each. Without AI_ACTIONS_ENABLED only the inbox is written.
-func (d *Dispatcher) lease(ctx context.Context, req ledger.LeaseRequest) error {
-	d.leasing.Lock()
-	defer d.leasing.Unlock()
-	req.Owner, req.Duration = uuid.New(), d.leaseDuration()
-	req.Free = map[string]int{}
-	if d.settings.Enabled {
-		req.Free = d.slots.take(d.targets)
-	}
-	if len(req.Free) == 0 && req.Due {
 		return nil
+	case <-timer.C:
+		return errors.New("calls are still in flight; the reconciler will find out what became of them")
 	}
-	leased, err := d.env.Ledger.Lease(ctx, req)
-	used := map[string]int{}
-	for _, e := range leased {
-		used[e.TenantID+"/"+e.Connector]++
-	}
-	d.slots.giveBack(req.Free, used)
-	if err != nil {
-		d.env.Log.Error("effects could not be leased now", "error", err)
-		return err
-	}
-	for _, e := range leased {
-		d.inFlight.Add(1)
-		go d.send(context.WithoutCancel(ctx), e)
-	}
-	return nil
-}
-
-// leaseDuration outlasts the slowest connector's call.
-func (d *Dispatcher) leaseDuration() time.Duration {
-	longest := time.Duration(0)
-	for _, t := range d.targets {
-		longest = max(longest, t.declared.Timeout)
-	}
-	if d.settings.LeaseMargin > 0 {
-		return longest + d.settings.LeaseMargin
-	}
-	return longest + leaseMargin
 }

@@ -2,7 +2,6 @@ package dispatcher
 
 import (
 	"fmt"
-	"sync"
 
 	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/connector"
@@ -45,43 +44,4 @@ func (d *Dispatcher) addTenant(declared *config.Tenant) error {
 		d.targets[declared.ID+"/"+c.ID] = &target{c, conn, backoff}
 	}
 	return nil
-}
-
-// slots counts the calls in flight of each connector, so that no more is leased than can be sent at once: a leased effect does not
-// wait (D11, D15).
-type slots struct {
-	mu    sync.Mutex
-	taken map[string]int
-}
-
-// take reserves every free slot of every connector, until giveBack says which were used.
-func (s *slots) take(targets map[string]*target) map[string]int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.taken == nil {
-		s.taken = map[string]int{}
-	}
-	free := map[string]int{}
-	for name, t := range targets {
-		limit := max(t.declared.Concurrency, 1)
-		if n := limit - s.taken[name]; n > 0 {
-			free[name] = n
-			s.taken[name] = limit
-		}
-	}
-	return free
-}
-
-func (s *slots) giveBack(reserved, used map[string]int) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for name, n := range reserved {
-		s.taken[name] -= n - used[name]
-	}
-}
-
-func (s *slots) release(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.taken[name]--
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
 
-	"github.com/holdpoint/holdpoint/loadtest/sandbox"
 	"github.com/holdpoint/holdpoint/migrations"
 	"github.com/holdpoint/holdpoint/pkg/fault"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
@@ -130,23 +129,6 @@ func explainCommand() *cobra.Command {
 func asJSON(cmd *cobra.Command) bool {
 	yes, _ := cmd.Flags().GetBool("json")
 	return yes
-}
-
-func sandboxCommand() *cobra.Command {
-	var cfg sandbox.Config
-	var parent bool
-	cmd := &cobra.Command{
-		Use:    "sandbox",
-		Short:  "Run the sandbox provider: a payments and a CRM API with a ledger of their own",
-		Hidden: true,
-		Args:   cobra.NoArgs,
-		RunE:   func(cmd *cobra.Command, _ []string) error { return sandbox.Run(cmd.Context(), cfg) },
-	}
-	cmd.Flags().StringVar(&cfg.Addr, "addr", "127.0.0.1:7073", "address to listen on")
-	cmd.Flags().StringVar(&cfg.DataDir, "data", "", "directory of its ledger")
-	cmd.Flags().BoolVar(&parent, "with-parent", false, "end when standard input is closed")
-	cmd.Flags().StringVar(&cfg.ReadyFile, "ready-file", "", "where to write its address once it listens")
-	return cmd
 }
 
 func sitesCommand() *cobra.Command {

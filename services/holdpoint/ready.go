@@ -8,13 +8,9 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/holdpoint/holdpoint/pkg/bus"
-	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/service"
+	"github.com/holdpoint/holdpoint/services/holdpoint/roster"
 )
-
-// demoKey is the example tenant's API key; its hash is in the example configuration.
-const demoKey = "hp_demo_key_for_local_use_only"
 
 // ready is what --ready-file holds, and what the operator verbs find a running `up` by.
 type ready struct {
@@ -30,26 +26,21 @@ type ready struct {
 	PID         int      `json:"pid"`
 }
 
-// announcer waits until everything is up and then says where it is.
+// announcer says where everything is, once it is up.
 type announcer struct {
 	flags  upFlags
 	at     upAddresses
 	intake string
 	health *service.Health
-	conn   *bus.Conn
-	cfg    *config.Config
 }
 
 // readyFileIn is where a running `up` can be found by the verbs.
 func readyFileIn(dir string) string { return filepath.Join(dir, "ready.json") }
 
-// Run announces, waits for the end, and takes the announcement back.
+// Run announces, waits for the end, and takes the announcement back. Whoever listens did so before any part ran.
 func (a announcer) Run(ctx context.Context) error {
-	if err := a.await(ctx); err != nil {
-		return nil // the context ended first
-	}
 	r := ready{IntakeURL: "http://" + a.intake, NATSURL: a.at.tenantNATS, DatabaseURL: a.at.database, SandboxURL: a.at.sandbox,
-		OpsURL: "http://" + a.health.Addr(), People: []string{}, APIKey: demoKey, PID: os.Getpid()}
+		OpsURL: "http://" + a.health.Addr(), People: []string{}, APIKey: roster.DemoKey, PID: os.Getpid()}
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
@@ -67,26 +58,6 @@ func (a announcer) Run(ctx context.Context) error {
 	<-ctx.Done()
 	fmt.Println("\nStopping: calls in flight are finished first.")
 	return nil
-}
-
-// await polls until the streams are there, which the relay makes.
-func (a announcer) await(ctx context.Context) error {
-	for {
-		ok := true
-		for _, t := range a.cfg.Tenants {
-			if _, err := a.conn.StreamInfo(ctx, bus.EventsStream(t.ID)); err != nil {
-				ok = false
-			}
-		}
-		if ok {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(20 * time.Millisecond):
-		}
-	}
 }
 
 // writeWhole makes a file appear with all its content or not at all: somebody may be waiting for it.
@@ -118,8 +89,16 @@ The same over NATS, under another key, with the nats command-line tool:
 
 Then ask what became of it:
 
-  holdpoint explain first --tenant demo
-`, a.kept(), r.IntakeURL, r.NATSURL, r.DatabaseURL, r.SandboxURL, r.OpsURL, r.IntakeURL, r.APIKey, demoEvent("c-1001"), r.NATSURL, demoEvent("c-1002"))
+  %s explain first --tenant demo%s
+`, a.kept(), r.IntakeURL, r.NATSURL, r.DatabaseURL, r.SandboxURL, r.OpsURL, r.IntakeURL, r.APIKey, demoEvent("c-1001"), r.NATSURL, demoEvent("c-1002"), callAgain(), a.dataFlag())
+}
+
+// dataFlag is what the verbs need to find this `up`.
+func (a announcer) dataFlag() string {
+	if a.at.data == defaultDataDir() {
+		return ""
+	}
+	return " --data " + quoted(a.at.data)
 }
 
 func (a announcer) kept() string {

@@ -54,7 +54,8 @@ func upCommand() *cobra.Command {
 	return cmd
 }
 
-// up starts the parts in the order in which they need each other and stops them in reverse.
+// up takes a data directory and the ports, and runs everything until the context ends. A context that ends while it starts is a
+// controlled stop as well.
 func up(ctx context.Context, f upFlags) (err error) {
 	level := slog.LevelWarn
 	if f.verbose {
@@ -66,21 +67,44 @@ func up(ctx context.Context, f upFlags) (err error) {
 		return err
 	}
 	defer remove()
+	data, err := lockData(dir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, data.release()) }()
+	patience := time.Duration(0)
+	if data.killed {
+		patience = endingFor
+	}
+	if err := awaitPorts(ctx, f, patience); err != nil {
+		return stoppedAtStart(ctx, err)
+	}
 	var stops stopList
 	defer func() { err = errors.Join(err, stops.run()) }()
+	return stoppedAtStart(ctx, upIn(ctx, f, dir, log, &stops))
+}
 
-	db, err := startDatabase(ctx, f, dir, log, &stops)
+func stoppedAtStart(ctx context.Context, err error) error {
+	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
+		return nil
+	}
+	return err
+}
+
+// upIn starts the parts in the order in which they need each other; they are stopped in reverse.
+func upIn(ctx context.Context, f upFlags, dir string, log *slog.Logger, stops *stopList) error {
+	db, err := startDatabase(ctx, f, dir, log, stops)
 	if err != nil {
 		return err
 	}
 	if err := postgres.Migrate(ctx, db, migrations.FS); err != nil {
 		return err
 	}
-	nats, tenantURL, err := startBroker(ctx, f, dir, log, &stops)
+	nats, tenantURL, err := startBroker(ctx, f, dir, log, stops)
 	if err != nil {
 		return err
 	}
-	sandboxURL, err := startSandbox(ctx, f, dir, &stops)
+	sandboxURL, err := startSandbox(ctx, f, dir, stops)
 	if err != nil {
 		return err
 	}
@@ -116,13 +140,18 @@ func runServices(ctx context.Context, f upFlags, files fs.FS, at upAddresses, lo
 		return err
 	}
 	defer conn.Close()
+	// The relay keeps the streams in being; made before it and the consumers start, nobody meets a stream that is not there yet.
+	if err := bus.Provision(ctx, conn, bus.NewTopology(tenantsOf(cfg))); err != nil {
+		return err
+	}
 	health, err := service.NewHealth(fmt.Sprintf("127.0.0.1:%d", f.opsPort))
 	if err != nil {
 		return err
 	}
 	parts := []service.Named{{Name: "health", Runner: health}}
 	intakeAddr := ""
-	choices := roster.Choices{IntakeAddr: fmt.Sprintf("127.0.0.1:%d", f.intakePort), EnableActions: os.Getenv("AI_ACTIONS_ENABLED") != "false"}
+	_, decided := os.LookupEnv("AI_ACTIONS_ENABLED") // here effects reach a sandbox: they go, unless somebody decided otherwise
+	choices := roster.Choices{IntakeAddr: fmt.Sprintf("127.0.0.1:%d", f.intakePort), EnableActions: !decided}
 	for _, d := range roster.Services {
 		ready, err := d.Open(ctx, service.Needs{DatabaseURL: at.database, Bus: conn, Config: cfg, Log: log, Health: health}, choices)
 		if err != nil {
@@ -132,8 +161,16 @@ func runServices(ctx context.Context, f upFlags, files fs.FS, at upAddresses, lo
 		intakeAddr = cmp.Or(intakeAddr, ready.Addr)
 		parts = append(parts, ready.Named)
 	}
-	parts = append(parts, service.Named{Name: "ready", Runner: announcer{f, at, intakeAddr, health, conn, cfg}})
+	parts = append(parts, service.Named{Name: "ready", Runner: announcer{f, at, intakeAddr, health}})
 	return service.RunAll(ctx, log, 25*time.Second, parts...)
+}
+
+func tenantsOf(cfg *config.Config) []string {
+	ids := make([]string, len(cfg.Tenants))
+	for i, t := range cfg.Tenants {
+		ids[i] = t.ID
+	}
+	return ids
 }
 
 // dataDir is where state lives, and what takes it away at the end.

@@ -2,8 +2,6 @@ package intake
 
 import (
 	"fmt"
-	"mime"
-	"strings"
 
 	"github.com/google/uuid"
 
@@ -14,87 +12,81 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
-// delivery is one event as a door received it.
-type delivery struct {
-	raw     []byte
-	headers map[string][]string
-	body    canonical.Value
-}
-
-// header is all values of a header, whatever case its name was sent in.
-func (d *delivery) header(name string) []string {
-	var all []string
-	for n, values := range d.headers {
-		if strings.EqualFold(n, name) {
-			all = append(all, values...)
-		}
-	}
-	return all
-}
-
-func (d *delivery) flatHeaders() map[string]string {
-	flat := make(map[string]string, len(d.headers))
-	for name, values := range d.headers {
-		if !secretHeaders[strings.ToLower(name)] {
-			flat[strings.ToLower(name)] = strings.Join(values, ", ")
-		}
-	}
-	return flat
-}
-
-// secretHeaders are never stored.
-var secretHeaders = map[string]bool{"authorization": true, "proxy-authorization": true, "cookie": true}
-
-// admit turns a delivery into a claim, or says why it cannot be one. It decides from the event and the configuration alone, so the
-// same event is admitted alike on every door and every replica.
+// admit turns a delivery into a claim, or says why it cannot be one. It decides from the event and the configuration alone, so
+// the same event is admitted alike on every door and every replica.
 func (t *tenant) admit(s *source, d *delivery) (ledger.Claim, *contracts.Problem) {
-	if int64(len(d.raw)) > s.MaxBytes {
-		return ledger.Claim{}, contracts.NewProblem(contracts.CodeTooLarge, fmt.Sprintf("The body has %d bytes; this source takes %d.", len(d.raw), s.MaxBytes))
-	}
-	if problem := checkContentType(d); problem != nil {
+	if problem := d.read(s.MaxBytes); problem != nil {
 		return ledger.Claim{}, problem
 	}
-	body, err := canonical.Parse(d.raw)
-	if err != nil {
-		return ledger.Claim{}, contracts.NewProblem(contracts.CodeMalformed, err.Error())
-	}
-	d.body = body
-	active := s.rules[s.ActiveRules().Version]
-	key, problem := active.key(d)
+	key, problem := s.active.key(d)
 	if problem != nil {
 		return ledger.Claim{}, problem
 	}
-	if s.schema != nil {
-		if errs := s.schema.Check(body); len(errs) > 0 {
-			return ledger.Claim{}, invalid(errs, "")
-		}
-	}
 	claim := ledger.Claim{
-		CommandID: uuid.New(), TenantID: t.ID, Key: key, Source: s.ID, RulesVersion: active.Version,
-		PayloadHash: canonical.Hash(active.fields.Apply(body)), HashVersion: canonical.HashVersion, HashUnder: s.hashUnder(body),
-		Payload: d.raw, ContentType: contentType(d), Headers: d.flatHeaders(), CorrelationID: correlation(s, body, key),
-		TraceParent: strings.Join(d.header("traceparent"), ""), PreviousKey: s.previousKey(active, d),
+		CommandID: uuid.New(), TenantID: t.ID, Key: key, Source: s.ID, RulesVersion: s.active.Version,
+		PayloadHash: canonical.Hash(s.active.fields.Apply(d.body)), HashVersion: canonical.HashVersion, HashUnder: s.hashUnder(d.body),
+		Payload: d.raw, ContentType: sound(d.contentType()), Headers: d.headers.stored(), CorrelationID: s.correlation(d.body, key),
+		TraceParent: d.traceParent(), PreviousKey: s.previousKey(d),
 	}
-	if s.Mode == config.ModeInline {
-		claim.Intent, problem = t.propose(s, body, key)
-	}
+	claim.Intent, problem = t.checked(s, d, key)
 	return claim, problem
 }
 
-// hashUnder hashes the body by older rules: a duplicate is compared under the rules that its run was claimed with (K15).
+// read takes the body in: its size, its type, its JSON.
+func (d *delivery) read(limit int64) *contracts.Problem {
+	if int64(len(d.raw)) > limit {
+		return contracts.NewProblem(contracts.CodeTooLarge, fmt.Sprintf("The body has %d bytes; at most %d are taken.", len(d.raw), limit))
+	}
+	if problem := d.checkContentType(); problem != nil {
+		return problem
+	}
+	body, err := canonical.Parse(d.raw)
+	if err != nil {
+		return contracts.NewProblem(contracts.CodeMalformed, clip(err.Error()))
+	}
+	d.body = body
+	return nil
+}
+
+// checked holds the body against the source's schema and takes the proposal that an inline event carries (M1).
+func (t *tenant) checked(s *source, d *delivery, key string) (*ledger.Intent, *contracts.Problem) {
+	inline := s.Mode == config.ModeInline
+	if !inline && s.schema == nil {
+		return nil, nil
+	}
+	body := config.NewDocument(d.body)
+	if s.schema != nil {
+		if errs := s.schema.CheckDocument(body); len(errs) > 0 {
+			return nil, invalid(errs, "")
+		}
+	}
+	if !inline {
+		return nil, nil
+	}
+	proposal, ok := body.At(s.Proposal)
+	if !ok {
+		return nil, invalid([]contracts.FieldError{{Pointer: s.Proposal, Detail: "the proposal is missing"}}, "")
+	}
+	return t.intent(proposal, s, s.Proposal, key)
+}
+
+// hashUnder hashes the body by other versions of the rules: a duplicate is compared under those that its run was claimed with (K15).
 func (s *source) hashUnder(body canonical.Value) func(int) (canonical.Digest, error) {
 	return func(version int) (canonical.Digest, error) {
 		r := s.rules[version]
-		if r == nil {
-			return canonical.Digest{}, fmt.Errorf("source %s no longer declares rules version %d; keep it as long as its runs can be redelivered", s.ID, version)
+		switch {
+		case r != nil:
+			return canonical.Hash(r.fields.Apply(body)), nil
+		case version > s.active.Version:
+			return canonical.Digest{}, ledger.ErrStaleRules
 		}
-		return canonical.Hash(r.fields.Apply(body)), nil
+		return canonical.Digest{}, fmt.Errorf("source %s no longer declares rules version %d; keep it as long as its runs can be redelivered", s.ID, version)
 	}
 }
 
 // previousKey is the key by the rules that are being replaced, while redeliveries under them can still arrive.
-func (s *source) previousKey(active *rules, d *delivery) string {
-	previous := s.rules[active.OverlapWith]
+func (s *source) previousKey(d *delivery) string {
+	previous := s.rules[s.active.OverlapWith]
 	if previous == nil {
 		return ""
 	}
@@ -105,71 +97,45 @@ func (s *source) previousKey(active *rules, d *delivery) string {
 	return key
 }
 
-func correlation(s *source, body canonical.Value, key string) string {
+// correlation is the integrator's id of whatever the event belongs to (K12), or the key where the event names none.
+func (s *source) correlation(body canonical.Value, key string) string {
 	if s.CorrelationID == "" {
 		return key
 	}
-	v, ok := body.Pointer(s.CorrelationID)
-	if !ok || v.Text() == "" || len(v.Text()) > maxKeyBytes {
+	v, _ := body.Pointer(s.CorrelationID)
+	if v.Kind() != canonical.String && v.Kind() != canonical.Number || v.Text() == "" || len(v.Text()) > maxKeyBytes {
 		return key
 	}
 	return v.Text()
 }
 
-// propose takes the inline proposal. An action type that is not registered is let through: policy rejects it, on the record (P1).
-func (t *tenant) propose(s *source, body canonical.Value, key string) (*ledger.Intent, *contracts.Problem) {
-	proposal, ok := body.Pointer(s.Proposal)
-	if !ok {
-		return nil, invalid([]contracts.FieldError{{Pointer: s.Proposal, Detail: "the proposal is missing"}}, "")
-	}
-	return t.intent(proposal, s, s.Proposal, key, 1)
-}
-
-func (t *tenant) intent(proposal canonical.Value, s *source, at, key string, revision int) (*ledger.Intent, *contracts.Problem) {
+// intent makes the snapshot of a proposal. An action type that is not registered is let through: policy rejects it, on the
+// record (P1).
+func (t *tenant) intent(proposal config.Document, s *source, at, key string) (*ledger.Intent, *contracts.Problem) {
 	if errs := intent.Check(proposal); len(errs) > 0 {
 		return nil, invalid(errs, at)
 	}
-	origin := intent.Origin{TenantID: t.ID, Key: key, Source: s.ID, Revision: revision, PolicyVersion: t.PolicyVersion}
+	origin := intent.Origin{TenantID: t.ID, Key: key, Source: s.ID, Revision: 1, PolicyVersion: t.PolicyVersion}
 	kind, _ := proposal.Get("action_type")
 	if a := t.actions[kind.Text()]; a != nil {
-		change, _ := proposal.Get("proposed_change")
-		if errs := a.schema.Check(change); len(errs) > 0 {
+		change, _ := proposal.At("/proposed_change")
+		if errs := a.schema.CheckDocument(change); len(errs) > 0 {
 			return nil, invalid(errs, at+"/proposed_change")
 		}
 		origin.Action = a.Action
 	}
-	built, err := intent.Build(proposal, origin)
+	built, err := intent.Build(proposal.Value, origin)
 	if err != nil {
-		return nil, contracts.NewProblem(contracts.CodeMalformed, err.Error())
+		return nil, contracts.NewProblem(contracts.CodeMalformed, clip(err.Error()))
 	}
 	return built, nil
 }
 
 func invalid(errs []contracts.FieldError, prefix string) *contracts.Problem {
-	p := contracts.NewProblem(contracts.CodeSchemaInvalid, fmt.Sprintf("%d problems; the first at %q: %s.", len(errs),
-		prefix+errs[0].Pointer, errs[0].Detail))
+	first := fmt.Sprintf("%d problems; the first at %q: %s.", len(errs), prefix+errs[0].Pointer, errs[0].Detail)
+	p := contracts.NewProblem(contracts.CodeSchemaInvalid, clip(first))
 	for _, e := range errs {
 		p.Errors = append(p.Errors, contracts.FieldError{Pointer: prefix + e.Pointer, Detail: e.Detail})
 	}
 	return p
-}
-
-// checkContentType takes JSON in any spelling. A NATS message need not say what it is.
-func checkContentType(d *delivery) *contracts.Problem {
-	if encodings := d.header("Content-Encoding"); len(encodings) > 0 && strings.Join(encodings, "") != "identity" {
-		return contracts.NewProblem(contracts.CodeUnsupportedMediaType, "Compressed bodies are not accepted; send plain JSON.")
-	}
-	kind, _, err := mime.ParseMediaType(contentType(d))
-	if err == nil && (kind == "application/json" || strings.HasSuffix(kind, "+json")) {
-		return nil
-	}
-	return contracts.NewProblem(contracts.CodeUnsupportedMediaType, fmt.Sprintf("The content type is %q; send application/json.", contentType(d)))
-}
-
-func contentType(d *delivery) string {
-	values := d.header("Content-Type")
-	if len(values) == 0 {
-		return "application/json"
-	}
-	return values[0]
 }

@@ -1,17 +1,15 @@
-// Package intake takes events in, over HTTP and NATS, and gives workers their leases. Both doors admit an event by the same
-// rules (admit.go) and claim it by the same command (ledger.Claim); nothing is answered before the commit (K11).
+// Package intake takes events in and gives workers their leases, over HTTP, over JetStream, and over request/reply. All doors
+// admit an event by the same rules (admit.go), answer with the same words (reply.go), and claim by the same command
+// (ledger.Claim); nothing is answered before the commit (K11).
 package intake
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"time"
 
-	"go.opentelemetry.io/otel/metric"
-
-	"github.com/holdpoint/holdpoint/pkg/bus"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 	"github.com/holdpoint/holdpoint/pkg/postgres"
 	"github.com/holdpoint/holdpoint/pkg/service"
@@ -21,6 +19,9 @@ import (
 type Settings struct {
 	Addr      string `split_words:"true" default:":8080"` // where HTTP listens
 	PublicURL string `split_words:"true"`                 // prefix of status links; default: links are paths
+	LinkHere  bool   `ignored:"true"`                     // links without a PublicURL lead to where HTTP listens
+
+	rulesWait, idleWait time.Duration // shorter in tests; 0 is as it should be
 }
 
 // Intake is the service.
@@ -31,15 +32,15 @@ type Intake struct {
 	keys     map[[32]byte]*caller
 	claims   *ledger.Group[ledger.Claim, ledger.Claimed]
 	owned    *ledger.Group[ledger.Owned, ledger.Claimed]
+	runs     *ledger.Group[runName, *ledger.Run]
+	counters *counters
 	listener net.Listener
-
-	answered  metric.Int64Counter
-	takeovers metric.Int64Counter
 }
 
 // New compiles every tenant's sources and listens. The rules of all sources are active when it returns.
 func New(ctx context.Context, env *service.Env, settings Settings) (*Intake, error) {
 	in := &Intake{env: env, settings: settings, tenants: map[string]*tenant{}, keys: map[[32]byte]*caller{}}
+	in.settings.rulesWait = cmp.Or(settings.rulesWait, rulesWait)
 	for _, declared := range env.Config.Tenants {
 		t, err := newTenant(declared)
 		if err != nil {
@@ -50,30 +51,33 @@ func New(ctx context.Context, env *service.Env, settings Settings) (*Intake, err
 			return nil, err
 		}
 	}
+	var err error
+	if in.counters, err = newCounters(env.Meter); err != nil {
+		return nil, fmt.Errorf("make intake's counters: %w", err)
+	}
 	if err := in.activateRules(ctx); err != nil {
 		return nil, err
 	}
-	var errs [2]error
-	in.answered, errs[0] = env.Meter.Int64Counter("holdpoint_intake_answers_total")
-	in.takeovers, errs[1] = env.Meter.Int64Counter("holdpoint_lease_takeovers_total")
-	if err := errors.Join(errs[:]...); err != nil {
-		return nil, err
-	}
-	listener, err := net.Listen("tcp", settings.Addr)
-	if err != nil {
+	if in.listener, err = net.Listen("tcp", settings.Addr); err != nil {
 		return nil, fmt.Errorf("listen for events (HOLDPOINT_INTAKE_ADDR): %w", err)
 	}
-	in.listener = listener
-	in.claims = ledger.NewGroup(ledger.GroupConfig[ledger.Claim, ledger.Claimed]{Run: env.Ledger.Claim, Queue: maxWaiting})
-	in.owned = ledger.NewGroup(ledger.GroupConfig[ledger.Owned, ledger.Claimed]{Run: env.Ledger.Own, Queue: maxWaiting})
+	if settings.PublicURL == "" && settings.LinkHere {
+		in.settings.PublicURL = "http://" + in.Addr()
+	}
+	in.claims = ledger.NewGroup(ledger.GroupConfig[ledger.Claim, ledger.Claimed]{Run: service.Waking(env, env.Ledger.Claim), Queue: maxWaiting})
+	in.owned = ledger.NewGroup(ledger.GroupConfig[ledger.Owned, ledger.Claimed]{Run: service.Waking(env, env.Ledger.Own), Queue: maxWaiting})
+	in.runs = ledger.NewGroup(ledger.GroupConfig[runName, *ledger.Run]{Run: in.readRuns, Queue: maxWaiting})
 	return in, nil
 }
 
-// maxWaiting is how many HTTP callers may wait for the ledger; the next one is told to come back.
+// maxWaiting is how many callers may wait for the ledger; the next one is told to come back.
 const maxWaiting = 16384
 
 // Addr is where HTTP listens.
 func (in *Intake) Addr() string { return in.listener.Addr().String() }
+
+// rulesWait is longer than any statement that saw the older rules active can run.
+const rulesWait = postgres.DefaultStatementTimeout + time.Second
 
 // activateRules makes the configured rules the active ones. Where that ends an older version, it waits until no statement that
 // still saw the older version active can be running (K15).
@@ -81,7 +85,7 @@ func (in *Intake) activateRules(ctx context.Context) error {
 	replaced := false
 	for _, t := range in.tenants {
 		for _, s := range t.sources {
-			changed, err := in.env.Ledger.ActivateRules(ctx, t.ID, s.ID, s.ActiveRules().Version)
+			changed, err := in.env.Ledger.ActivateRules(ctx, t.ID, s.ID, s.active.Version)
 			if err != nil {
 				return err
 			}
@@ -91,37 +95,29 @@ func (in *Intake) activateRules(ctx context.Context) error {
 	if !replaced {
 		return nil
 	}
-	wait := postgres.DefaultStatementTimeout + time.Second
-	in.env.Log.Info("source rules changed; waiting for claims under the older ones to end", "wait", wait)
+	in.env.Log.Info("source rules changed; waiting for claims under the older ones to end", "wait", in.settings.rulesWait)
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(wait):
+	case <-time.After(in.settings.rulesWait):
 		return nil
 	}
 }
 
-// Run serves both doors until the context ends, and answers what it has taken.
+// drain is how long the doors together may take to answer what they have taken; each one's own patience is shorter, but for
+// that of the consumer and the request/reply door, which the runner cuts.
+const drain = 20 * time.Second
+
+// Run serves all doors until the context ends, and answers what it has taken.
 func (in *Intake) Run(ctx context.Context) error {
 	parts := []service.Named{{Name: "intake http", Runner: &httpDoor{in}}}
 	for id, t := range in.tenants {
-		parts = append(parts, service.Named{Name: "intake nats " + id, Runner: natsDoor{in, t}})
+		parts = append(parts, service.Named{Name: "intake nats " + id, Runner: natsDoor{in, t}},
+			service.Named{Name: "intake request/reply " + id, Runner: microDoor{in, t}})
 	}
-	err := service.RunAll(ctx, in.env.Log, 20*time.Second, parts...)
+	err := service.RunAll(ctx, in.env.Log, drain, parts...)
 	in.claims.Close()
 	in.owned.Close()
+	in.runs.Close()
 	return err
-}
-
-// natsDoor consumes one tenant's ingress stream.
-type natsDoor struct {
-	in *Intake
-	t  *tenant
-}
-
-func (d natsDoor) Run(ctx context.Context) error {
-	return bus.Consume(ctx, d.in.env.Bus, bus.ConsumeConfig{
-		Service: ledger.Intake, Stream: bus.IngressStream(d.t.ID), Durable: bus.IntakeConsumer, Logger: d.in.env.Log,
-		Handle: d.handle,
-	})
 }

@@ -2,131 +2,144 @@ package intake
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/contracts"
 	"github.com/holdpoint/holdpoint/pkg/bus"
-	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
+	"github.com/holdpoint/holdpoint/pkg/service"
 )
 
-// handle claims a fetched batch of a tenant's events. What cannot be admitted is parked and told to the tenant; a delivery is
-// acknowledged only after the commit (BUS-04). Which run an event belongs to is decided by its key alone, never by ids or
-// delivery counts of the broker (B2).
+// natsDoor consumes one tenant's ingress stream.
+type natsDoor struct {
+	in *Intake
+	t  *tenant
+}
+
+// Run consumes until the context ends, then commits and acknowledges what it holds.
+func (d natsDoor) Run(ctx context.Context) error {
+	return bus.Consume(ctx, d.in.env.Bus, bus.ConsumeConfig{
+		Service: ledger.Intake, Stream: bus.IngressStream(d.t.ID), Durable: bus.IntakeConsumer, Logger: d.in.env.Log,
+		Handle: d.handle, IdleWait: d.in.settings.idleWait,
+	})
+}
+
+// fetched is a batch of a tenant's events on its way. Its lists name items by their place.
+type fetched struct {
+	items    []bus.Item
+	verdicts []bus.Verdict
+	claims   []ledger.Claim
+	claimed  []int // the items of claims
+	refused  []refusal
+}
+
+// refusal is an item that becomes no run. detail is what its publisher is told; an operator may see more.
+type refusal struct {
+	item    int
+	problem *contracts.Problem
+	detail  string
+}
+
+// handle claims a fetched batch. What cannot be admitted is parked and told to the tenant; everything is acknowledged and
+// answered only after its commit (BUS-04). Which run an event belongs to is decided by its key alone, never by ids or delivery
+// counts of the broker (B2).
 func (d natsDoor) handle(ctx context.Context, items []bus.Item) []bus.Verdict {
-	verdicts := make([]bus.Verdict, len(items))
-	var claims []ledger.Claim
-	var claimed []int
-	var refused []ledger.Parked
-	var refusedAt []int
+	b := &fetched{items: items, verdicts: make([]bus.Verdict, len(items))}
 	for i := range items {
 		claim, problem := d.admit(&items[i])
 		if problem != nil {
-			refused, refusedAt = append(refused, d.refusal(&items[i], problem)), append(refusedAt, i)
-			d.reply(&items[i], problem)
+			b.refused = append(b.refused, refusal{i, problem, problem.Detail})
 			continue
 		}
-		claims, claimed = append(claims, claim), append(claimed, i)
+		b.claims, b.claimed = append(b.claims, claim), append(b.claimed, i)
 	}
-	answers, err := d.claim(ctx, claims)
-	for n, i := range claimed {
-		if err != nil || retryable(answers[n].Err) {
-			continue // the verdict stays Retry
-		}
-		if answers[n].Err != nil && items[i].NumDelivered <= bus.ParkAfter {
-			continue
-		}
-		if answers[n].Err != nil {
-			problem := contracts.NewProblem(contracts.CodeInternal, answers[n].Err.Error())
-			refused, refusedAt = append(refused, d.refusal(&items[i], problem)), append(refusedAt, i)
-			continue
-		}
-		answer, problem := d.in.answer(ctx, answers[n], nil, uuid.Nil)
-		if problem != nil {
-			d.reply(&items[i], problem)
-		} else {
-			d.reply(&items[i], answer)
-		}
-		verdicts[i] = bus.Ack
-	}
-	if d.park(ctx, refused) {
-		for _, i := range refusedAt {
-			verdicts[i] = bus.Ack
-		}
-	}
-	return verdicts
-}
-
-func (d natsDoor) claim(ctx context.Context, claims []ledger.Claim) ([]ledger.Claimed, error) {
-	if len(claims) == 0 {
-		return nil, nil
-	}
-	answers, err := d.in.env.Ledger.Claim(ctx, claims)
-	if err != nil {
-		d.in.env.Log.Error("events could not be stored now; they stay in the stream", "tenant", d.t.ID, "events", len(claims), "error", err)
-	}
-	return answers, err
-}
-
-func retryable(err error) bool {
-	return errors.Is(err, ledger.ErrUnavailable) || errors.Is(err, ledger.ErrStaleRules)
+	d.claim(ctx, b)
+	d.park(ctx, b)
+	return b.verdicts
 }
 
 func (d natsDoor) admit(item *bus.Item) (ledger.Claim, *contracts.Problem) {
-	name := item.Subject[strings.LastIndexByte(item.Subject, '.')+1:]
-	s := d.t.sources[name]
-	if s == nil {
-		return ledger.Claim{}, contracts.NewProblem(contracts.CodeUnknownSource, fmt.Sprintf("No source is called %q.", name))
+	s, problem := d.t.source(lastToken(item.Subject))
+	if problem != nil {
+		return ledger.Claim{}, problem
 	}
-	if s.Mode == config.ModeWorker && len(item.Header.Values("Holdpoint-Owner")) > 0 {
+	delivered := &delivery{raw: item.Data, headers: newHeaders(item.Header)}
+	if len(delivered.headers[headerOwner]) > 0 {
 		return ledger.Claim{}, contracts.NewProblem(contracts.CodeForbidden, "A lease is claimed over HTTP or request/reply, not by publishing.")
 	}
-	return d.t.admit(s, &delivery{raw: item.Data, headers: item.Header})
+	return d.t.admit(s, delivered)
 }
 
-func (d natsDoor) refusal(item *bus.Item, problem *contracts.Problem) ledger.Parked {
-	id := item.Header.Get("Nats-Msg-Id")
-	if id == "" {
+// claim stores what was admitted. What meets an outage stays in the stream.
+func (d natsDoor) claim(ctx context.Context, b *fetched) {
+	if len(b.claims) == 0 {
+		return
+	}
+	answers, err := service.Waking(d.in.env, d.in.env.Ledger.Claim)(ctx, b.claims)
+	if err != nil {
+		d.in.env.Log.Error("events could not be stored now; they stay in the stream", "tenant", d.t.ID, "events", len(b.claims), "error", err)
+		return
+	}
+	for n, i := range b.claimed {
+		switch err := answers[n].Err; {
+		case err == nil:
+			d.reply(ctx, &b.items[i], d.in.claimed(ctx, answers[n], nil, uuid.Nil))
+			b.verdicts[i] = bus.Ack
+		case errors.Is(err, ledger.ErrStaleRules) || b.items[i].NumDelivered <= bus.ParkAfter:
+			d.in.env.Log.Warn("an event could not be stored; it comes again", "tenant", d.t.ID, "delivery", b.items[i].NumDelivered, "error", err)
+		default:
+			problem := contracts.NewProblem(contracts.CodeInternal, "The event could not be stored; an operator has it.")
+			b.refused = append(b.refused, refusal{i, problem, err.Error()})
+		}
+	}
+}
+
+// park keeps what was refused where an operator sees it (B5), and tells the publishers.
+func (d natsDoor) park(ctx context.Context, b *fetched) {
+	if len(b.refused) == 0 {
+		return
+	}
+	rows := make([]ledger.Parked, len(b.refused))
+	for n, r := range b.refused {
+		rows[n] = d.parked(&b.items[r.item], r)
+	}
+	if err := d.in.env.Ledger.Park(ctx, rows); err != nil {
+		d.in.env.Log.Error("refused events could not be parked now; they stay in the stream", "tenant", d.t.ID, "error", err)
+		return
+	}
+	d.in.env.Log.Warn("events were refused and parked", "tenant", d.t.ID, "events", len(rows), "first", rows[0].Reason, "detail", rows[0].Detail)
+	for _, r := range b.refused {
+		d.reply(ctx, &b.items[r.item], refuse(r.problem))
+		b.verdicts[r.item] = bus.Ack
+	}
+}
+
+// maxMessageID bounds what of a publisher's id is told back, in bytes.
+const maxMessageID = 255
+
+func (d natsDoor) parked(item *bus.Item, r refusal) ledger.Parked {
+	sent := newHeaders(item.Header)
+	id, _ := sent.one("Nats-Msg-Id")
+	if id = sound(id); id == "" || len(id) > maxMessageID {
 		id = fmt.Sprintf("%s:%d", item.Stream, item.StreamSeq)
 	}
-	source := item.Subject[strings.LastIndexByte(item.Subject, '.')+1:]
-	headers := map[string]string{}
-	for name, values := range item.Header {
-		headers[name] = strings.ToValidUTF8(strings.Join(values, ", "), "\uFFFD")
-	}
-	return ledger.Parked{Consumer: ledger.Intake, TenantID: d.t.ID, Subject: item.Subject, Reason: problem.Code, Detail: problem.Detail,
-		Headers: headers, Body: item.Data, Deliveries: item.NumDelivered,
-		Refusal: &contracts.RunRefused{TenantID: d.t.ID, Source: source, Reason: problem.Code,
-			MessageID: strings.ToValidUTF8(id, "\uFFFD"), Detail: problem.Detail}}
+	return ledger.Parked{Consumer: ledger.Intake, TenantID: d.t.ID, Subject: item.Subject, Reason: r.problem.Code, Detail: clip(r.detail),
+		Headers: sent.parked(), Body: item.Data, Deliveries: item.NumDelivered,
+		Refusal: &contracts.RunRefused{TenantID: d.t.ID, Source: clip(lastToken(item.Subject)), Reason: r.problem.Code, MessageID: id,
+			Detail: r.problem.Detail}}
 }
 
-func (d natsDoor) park(ctx context.Context, refused []ledger.Parked) bool {
-	if len(refused) == 0 {
-		return true
-	}
-	if err := d.in.env.Ledger.Park(ctx, refused); err != nil {
-		d.in.env.Log.Error("refused events could not be parked now; they stay in the stream", "tenant", d.t.ID, "error", err)
-		return false
-	}
-	d.in.env.Log.Warn("events were refused and parked", "tenant", d.t.ID, "events", len(refused), "first", refused[0].Reason, "detail", refused[0].Detail)
-	return true
-}
-
-// reply answers a publisher that asked to be told (K14). Nobody may be listening; the event stream tells it as well.
-func (d natsDoor) reply(item *bus.Item, body any) {
+// reply counts an answer and sends it to a publisher that asked to be told (K14). Nobody may be listening; the event stream
+// tells it as well.
+func (d natsDoor) reply(ctx context.Context, item *bus.Item, r reply) {
+	d.in.counters.answer(ctx, counted{d.t.ID, doorNATS, "event", r.result})
 	if item.ReplySubject == "" {
 		return
 	}
-	data, err := json.Marshal(body)
-	if err == nil {
-		err = d.in.env.Bus.Reply(item.ReplySubject, data)
-	}
-	if err != nil {
+	if err := d.in.env.Bus.Reply(item.ReplySubject, r.encode()); err != nil {
 		d.in.env.Log.Warn("an answer could not be sent", "tenant", d.t.ID, "error", err)
 	}
 }

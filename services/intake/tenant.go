@@ -26,6 +26,7 @@ type source struct {
 	*config.Source
 	schema *config.Validator // nil takes any object
 	rules  map[int]*rules    // by version
+	active *rules            // the newest
 }
 
 // rules is one compiled version of a source's key and hash rules.
@@ -72,7 +73,8 @@ func newSource(declared *config.Source) (*source, error) {
 		if err != nil {
 			return nil, fmt.Errorf("hash rule of version %d: %w", r.Version, err)
 		}
-		s.rules[r.Version] = &rules{r, key, fields}
+		s.active = &rules{r, key, fields} // versions ascend
+		s.rules[r.Version] = s.active
 	}
 	return s, nil
 }

@@ -1,111 +1,151 @@
 package intake
 
 import (
+	"context"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/contracts"
 	"github.com/holdpoint/holdpoint/pkg/canonical"
+	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
-// maxWorkerBytes bounds a worker's call where no source says otherwise.
-const maxWorkerBytes = 1 << 20
+// Bounds of a worker's call, in bytes.
+const (
+	maxWorkerBytes = 1 << 20
+	maxReasonBytes = 2000
+)
 
-// renew lengthens the caller's lease, up to its cap (K7). Body: {"owner", "version"}.
-func (d *httpDoor) renew(w http.ResponseWriter, r *http.Request, c *caller) {
-	d.own(w, r, c, nil, func(o *ledger.Owned, s *source, _ canonical.Value, _ *ledger.Run) *contracts.Problem {
-		o.Renew = s.Lease.Duration
-		return nil
-	})
+// workerVerb is one thing that the owner of a lease can do with its run. The body is an object of owner, version, and members.
+type workerVerb struct {
+	name    string
+	status  int
+	members []string
+	fill    func(*workerCall, *ledger.Owned) *contracts.Problem
 }
 
-// submit hands in the proposal and ends the lease. Body: {"owner", "version", "proposal"}.
-func (d *httpDoor) submit(w http.ResponseWriter, r *http.Request, c *caller) {
-	d.own(w, r, c, []string{"proposal"}, func(o *ledger.Owned, s *source, body canonical.Value, run *ledger.Run) *contracts.Problem {
-		proposal, _ := body.Get("proposal")
-		intent, problem := c.tenant.intent(proposal, s, "/proposal", run.Key, 1)
-		o.Submit = intent
-		return problem
-	})
+// workerCall is a call under a lease, with the run that it is about.
+type workerCall struct {
+	tenant *tenant
+	source *source
+	body   canonical.Value
+	run    *ledger.Run
 }
 
-// fail gives the run back. Body: {"owner", "version", "retryable", "reason"}, and "invalid": true where no valid proposal could be made.
-func (d *httpDoor) fail(w http.ResponseWriter, r *http.Request, c *caller) {
-	d.own(w, r, c, []string{"retryable", "reason", "invalid"}, func(o *ledger.Owned, _ *source, body canonical.Value, _ *ledger.Run) *contracts.Problem {
-		retryable, _ := body.Get("retryable")
-		invalid, _ := body.Get("invalid")
-		reason, _ := body.Get("reason")
-		if retryable.Kind() != canonical.Bool || reason.Kind() != canonical.String || reason.Text() == "" || len(reason.Text()) > 2000 {
-			return contracts.NewProblem(contracts.CodeSchemaInvalid, `Say "retryable": true or false, and a "reason" of 1 to 2000 bytes.`)
-		}
-		o.Fail = &ledger.Failure{Retryable: retryable.True(), Invalid: invalid.True(), Reason: reason.Text()}
-		return nil
-	})
+// The worker's verbs. A submission is queued like an event (K11); the others are done when they are answered.
+var (
+	renewal = workerVerb{name: "renew", status: http.StatusOK, fill: (*workerCall).renew}
+	// submission hands in the proposal and ends the lease (K6).
+	submission = workerVerb{name: "submit", status: http.StatusAccepted, members: []string{"proposal"}, fill: (*workerCall).submit}
+	// giveUp gives the run back; "invalid": true says that no valid proposal could be made (M3).
+	giveUp = workerVerb{name: "fail", status: http.StatusOK, members: []string{"retryable", "reason", "invalid"}, fill: (*workerCall).fail}
+)
+
+// renew lengthens the caller's lease, up to its cap (K7).
+func (c *workerCall) renew(o *ledger.Owned) *contracts.Problem {
+	o.Renew = c.source.Lease.Duration
+	return nil
 }
 
-// own reads a worker's call, lets fill say what the worker wants, and answers with the run as it then stands.
-func (d *httpDoor) own(w http.ResponseWriter, r *http.Request, c *caller, members []string,
-	fill func(*ledger.Owned, *source, canonical.Value, *ledger.Run) *contracts.Problem) {
-	owned, problem := d.owned(w, r, c, members, fill)
-	if problem != nil {
-		writeProblem(w, problem)
-		return
+func (c *workerCall) submit(o *ledger.Owned) (problem *contracts.Problem) {
+	proposal, ok := c.body.Get("proposal")
+	if !ok {
+		return invalid([]contracts.FieldError{{Pointer: "/proposal", Detail: "is missing"}}, "")
 	}
-	claimed, err := d.in.owned.Do(r.Context(), *owned)
-	d.answer(w, r, claimed, err, owned.Owner)
+	o.Submit, problem = c.tenant.intent(config.NewDocument(proposal), c.source, "/proposal", c.run.Key)
+	return problem
 }
 
-func (d *httpDoor) owned(w http.ResponseWriter, r *http.Request, c *caller, members []string,
-	fill func(*ledger.Owned, *source, canonical.Value, *ledger.Run) *contracts.Problem) (*ledger.Owned, *contracts.Problem) {
-	raw, problem := readBody(w, r, maxWorkerBytes)
-	if problem != nil {
-		return nil, problem
+func (c *workerCall) fail(o *ledger.Owned) *contracts.Problem {
+	retryable, _ := c.body.Get("retryable")
+	reason, _ := c.body.Get("reason")
+	invalid, given := c.body.Get("invalid")
+	if retryable.Kind() != canonical.Bool || reason.Kind() != canonical.String || reason.Text() == "" ||
+		len(reason.Text()) > maxReasonBytes || given && invalid.Kind() != canonical.Bool {
+		return contracts.NewProblem(contracts.CodeSchemaInvalid, fmt.Sprintf(
+			`Say "retryable": true or false, and a "reason" of 1 to %d bytes; "invalid" is true or false, or left out.`, maxReasonBytes))
 	}
-	body, err := canonical.Parse(raw)
+	o.Fail = &ledger.Failure{Retryable: retryable.True(), Invalid: invalid.True(), Reason: reason.Text()}
+	return nil
+}
+
+// own makes a worker's move and answers with the run as it then stands. run is the run's id, or "" where the body has it.
+func (in *Intake) own(ctx context.Context, t *tenant, run string, d *delivery, v *workerVerb) reply {
+	owned, problem := v.read(run, d)
+	if problem != nil {
+		return refuse(problem)
+	}
+	owned.TenantID = t.ID
+	found, err := in.runs.Do(ctx, runName{t.ID, owned.RunID})
 	if err != nil {
-		return nil, contracts.NewProblem(contracts.CodeMalformed, err.Error())
+		return in.failure(err)
 	}
-	if problem := knownMembers(body, append(members, "owner", "version")); problem != nil {
+	if found == nil || t.sources[found.Source] == nil {
+		return refuse(contracts.NewProblem(contracts.CodeNotFound, ""))
+	}
+	owned.Ref = contracts.RunRef{TenantID: t.ID, RunID: owned.RunID.String(), IdempotencyKey: found.Key, CorrelationID: found.CorrelationID}
+	if problem := v.fill(&workerCall{t, t.sources[found.Source], d.body, found}, owned); problem != nil {
+		return refuse(problem)
+	}
+	claimed, err := in.owned.Do(ctx, *owned)
+	r := in.claimed(ctx, claimed, err, owned.Owner)
+	if r.status == http.StatusAccepted {
+		r.status = v.status
+	}
+	return r
+}
+
+// read takes the lease that the caller shows out of its body.
+func (v *workerVerb) read(run string, d *delivery) (*ledger.Owned, *contracts.Problem) {
+	if problem := d.read(maxWorkerBytes); problem != nil {
 		return nil, problem
 	}
-	ownerText, _ := body.Get("owner")
-	versionValue, _ := body.Get("version")
-	owner, ownerErr := uuid.Parse(ownerText.Text())
-	version, isNumber := versionValue.Int64()
-	if ownerErr != nil || !isNumber {
+	allowed := append([]string{"owner", "version"}, v.members...)
+	if run == "" {
+		allowed = append(allowed, "run_id")
+		run = textOf(d.body, "run_id")
+	}
+	if problem := knownMembers(d.body, allowed); problem != nil {
+		return nil, problem
+	}
+	version, _ := d.body.Get("version")
+	number, isNumber := version.Int64()
+	owner, err := uuid.Parse(textOf(d.body, "owner"))
+	if err != nil || !isNumber {
 		return nil, contracts.NewProblem(contracts.CodeSchemaInvalid, `Send back the "owner" and "version" of the lease that you were given.`)
 	}
-	id, err := uuid.Parse(r.PathValue("run"))
+	id, problem := runID(run)
+	return &ledger.Owned{RunID: id, Owner: owner, Version: number}, problem
+}
+
+func runID(text string) (uuid.UUID, *contracts.Problem) {
+	id, err := uuid.Parse(text)
 	if err != nil {
-		return nil, contracts.NewProblem(contracts.CodeNotFound, "A run's id is a UUID.")
+		return uuid.Nil, contracts.NewProblem(contracts.CodeNotFound, "A run's id is a UUID.")
 	}
-	runs, err := d.in.env.Ledger.Runs(r.Context(), c.tenant.ID, id)
-	if err != nil {
-		return nil, d.in.problem(err)
+	return id, nil
+}
+
+// textOf is a member that is text, or "".
+func textOf(body canonical.Value, name string) string {
+	value, _ := body.Get(name)
+	if value.Kind() != canonical.String {
+		return ""
 	}
-	if len(runs) == 0 || c.tenant.sources[runs[0].Source] == nil {
-		return nil, contracts.NewProblem(contracts.CodeNotFound, "")
-	}
-	run := &runs[0]
-	owned := &ledger.Owned{TenantID: c.tenant.ID, RunID: id, Owner: owner, Version: version,
-		Ref: contracts.RunRef{TenantID: c.tenant.ID, RunID: id.String(), IdempotencyKey: run.Key, CorrelationID: run.CorrelationID}}
-	return owned, fill(owned, c.tenant.sources[run.Source], body, run)
+	return value.Text()
 }
 
 func knownMembers(body canonical.Value, allowed []string) *contracts.Problem {
 	if body.Kind() != canonical.Object {
 		return contracts.NewProblem(contracts.CodeSchemaInvalid, "The body must be a JSON object.")
 	}
-	known := map[string]bool{}
-	for _, name := range allowed {
-		known[name] = true
-	}
 	for name := range body.Members() {
-		if !known[name] {
-			return contracts.NewProblem(contracts.CodeSchemaInvalid, fmt.Sprintf("The member %q is not known here; allowed: %v.", name, allowed))
+		if !slices.Contains(allowed, name) {
+			return contracts.NewProblem(contracts.CodeSchemaInvalid, clip(fmt.Sprintf("The member %q is not known here; allowed: %v.", name, allowed)))
 		}
 	}
 	return nil

@@ -1,12 +1,11 @@
-// Package relay publishes what the other services have committed, keeps the broker's streams in being, and tells again of what
-// has not moved (B3, B4).
+// Package relay publishes what the other services have committed, keeps the broker's streams in being, and tells again of
+// what has not moved (B3, B4).
 package relay
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -19,14 +18,15 @@ import (
 
 // Rhythm of the loops:
 //
-//	outbox       at once while rows wait, else every 20 ms or when poked
+//	outbox       at once while rows wait; when poked, but not within 5 ms of the last pass; else every 50 ms
 //	whole scan   1 s     from the start of the table, for transactions that commit late
 //	streams      5 s     has the broker lost something?
 //	sweep        2 s     has something not moved?
 //	lag          5 s     how far behind the relay is
 //	partitions   1 h     made a week ahead
 const (
-	idlePause     = 20 * time.Millisecond
+	idlePause     = 50 * time.Millisecond
+	gather        = 5 * time.Millisecond
 	wholeScan     = time.Second
 	streamsPause  = 5 * time.Second
 	sweepPause    = 2 * time.Second
@@ -34,14 +34,15 @@ const (
 	partitionWait = time.Hour
 	batchSize     = 1000
 	sweepSize     = 500
+	drainFor      = 10 * time.Second
 )
 
 // Settings of the relay (HOLDPOINT_RELAY_…).
 type Settings struct {
 	EventLogDays int `split_words:"true" default:"7"`
 	InboxDays    int `split_words:"true" default:"14"` // longer than the event log
-	// AckWait is how long the broker waits for a sign of life of a consumer before it delivers again; bus.DefaultAckWait where
-	// it is not given. Crash tests shorten it.
+	// AckWait is how long the broker waits for a sign of life of a consumer before it delivers again; bus.DefaultAckWait
+	// where it is not given. Crash tests shorten it.
 	AckWait time.Duration `split_words:"true"`
 }
 
@@ -64,15 +65,17 @@ type Relay struct {
 // New makes the relay.
 func New(env *service.Env, settings Settings) (*Relay, error) {
 	if settings.InboxDays <= settings.EventLogDays {
-		return nil, fmt.Errorf("HOLDPOINT_RELAY_INBOX_DAYS is %d; it must be more than HOLDPOINT_RELAY_EVENT_LOG_DAYS (%d), or events "+
-			"that were handled could be handled again", settings.InboxDays, settings.EventLogDays)
+		return nil, fmt.Errorf("HOLDPOINT_RELAY_INBOX_DAYS is %d; it must be more than HOLDPOINT_RELAY_EVENT_LOG_DAYS (%d), "+
+			"or events that were handled could be handled again", settings.InboxDays, settings.EventLogDays)
 	}
 	tenants := make([]string, len(env.Config.Tenants))
 	for i, t := range env.Config.Tenants {
 		tenants[i] = t.ID
 	}
-	r := &Relay{env: env, settings: settings, store: outbox.New(env.Pool), publisher: env.Bus.NewPublisher(ledger.Relay),
-		topology: bus.NewTopology(tenants), wake: make(chan struct{}, 1)}
+	r := &Relay{
+		env: env, settings: settings, store: outbox.New(env.Pool), publisher: env.Bus.NewPublisher(ledger.Relay),
+		topology: bus.NewTopology(tenants), wake: make(chan struct{}, 1),
+	}
 	if settings.AckWait > 0 {
 		r.topology.SetAckWait(settings.AckWait)
 	}
@@ -98,8 +101,10 @@ func (r *Relay) Run(ctx context.Context) error {
 	loop := func(name string, pause time.Duration, once func(context.Context) (bool, error)) service.Named {
 		return service.Named{Name: "relay " + name, Runner: service.Loop{Name: name, Log: r.env.Log, Pause: pause, Once: once}}
 	}
-	return service.RunAll(ctx, r.env.Log, 10*time.Second,
-		service.Named{Name: "relay outbox", Runner: service.Loop{Name: "outbox", Log: r.env.Log, Pause: idlePause, Wake: r.wake, Once: r.pass}},
+	return service.RunAll(ctx, r.env.Log, drainFor,
+		service.Named{Name: "relay outbox", Runner: service.Loop{
+			Name: "outbox", Log: r.env.Log, Pause: idlePause, Gap: gather, Wake: r.wake, Once: r.pass,
+		}},
 		service.Named{Name: "relay streams", Runner: provisioner{r}},
 		loop("epochs", streamsPause, r.observe),
 		loop("sweep", sweepPause, r.sweep),
@@ -127,7 +132,7 @@ func (r *Relay) pass(ctx context.Context) (bool, error) {
 	}
 	r.published.Add(ctx, int64(report.Published))
 	if report.Failed+report.Parked > 0 {
-		r.env.Log.Warn("the broker did not take all events; they stay in the outbox", slog.Int("failed", report.Failed), slog.Int("parked", report.Parked))
+		r.env.Log.Warn("the broker did not take all events; they stay in the outbox", "failed", report.Failed, "parked", report.Parked)
 	}
 	if len(report.Acknowledged) > 0 {
 		if err := r.store.Acknowledged(ctx, report.Acknowledged); err != nil {
@@ -163,14 +168,15 @@ func (r *Relay) observe(ctx context.Context) (bool, error) {
 	for _, stream := range r.topology.Streams {
 		info, err := r.env.Bus.StreamInfo(ctx, stream.Name)
 		if err != nil {
-			return false, nil // no broker, or no stream yet: the provisioner says so
+			continue // no broker, or no stream yet: the provisioner says so
 		}
 		queued, err := r.store.Observe(ctx, outbox.Stream{Name: stream.Name, Created: info.Created, LastSeq: info.LastSeq})
 		if err != nil {
 			return false, err
 		}
 		if queued > 0 {
-			r.env.Log.Warn("the broker lost messages; they are published again from Postgres", "stream", stream.Name, "events", queued)
+			r.env.Log.Warn("the broker lost messages; they are published again from Postgres", "stream", stream.Name,
+				"events", queued)
 		}
 	}
 	return false, nil

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdpoint/holdpoint/pkg/canonical"
@@ -32,24 +33,41 @@ type Bench struct {
 
 	Intake, Policy, Dispatcher, Reconciler, Relay, Operator *ledger.Ledger
 
+	// Owner works as the database's owner, who may do what no service may.
+	Owner *pgxpool.Pool
+
 	t testing.TB
 }
 
 // New makes a bench whose source's rules are active in version 1.
 func New(t testing.TB) *Bench {
 	t.Helper()
-	b := &Bench{DB: postgrestest.New(t), t: t}
+	db := postgrestest.New(t)
+	b := &Bench{DB: db, Owner: db.Pool(""), t: t}
 	for service, into := range map[string]**ledger.Ledger{
 		ledger.Intake: &b.Intake, ledger.Policy: &b.Policy, ledger.Dispatcher: &b.Dispatcher,
 		ledger.Reconciler: &b.Reconciler, ledger.Relay: &b.Relay, ledger.Operator: &b.Operator,
 	} {
-		l, err := ledger.New(ledger.Config{Pool: b.DB.Pool("holdpoint_" + service), Service: service})
-		require.NoError(t, err)
-		*into = l
+		*into = b.Replica(service)
 	}
 	_, err := b.Intake.ActivateRules(t.Context(), Tenant, Source, 1)
 	require.NoError(t, err)
 	return b
+}
+
+// For is the same database for one case of a test whose cases share it.
+func (b *Bench) For(t testing.TB) *Bench {
+	shared := *b
+	shared.t = t
+	return &shared
+}
+
+// Replica is one more ledger of a service, with connections of its own.
+func (b *Bench) Replica(service string) *ledger.Ledger {
+	b.t.Helper()
+	l, err := ledger.New(ledger.Config{Pool: b.DB.Pool("holdpoint_" + service), Service: service})
+	require.NoError(b.t, err)
+	return l
 }
 
 // Event is a delivery that nobody proposed anything for yet.
@@ -189,13 +207,35 @@ func (b *Bench) Run(key string) ledger.Run {
 func (b *Bench) Count(query string, args ...any) int {
 	b.t.Helper()
 	var n int
-	require.NoError(b.t, b.DB.Pool("").QueryRow(context.WithoutCancel(b.t.Context()), query, args...).Scan(&n))
+	require.NoError(b.t, b.Owner.QueryRow(context.WithoutCancel(b.t.Context()), query, args...).Scan(&n))
 	return n
 }
 
 // Exec runs a statement as the database's owner, such as one that moves a deadline into the past.
 func (b *Bench) Exec(statement string, args ...any) {
 	b.t.Helper()
-	_, err := b.DB.Pool("").Exec(b.t.Context(), statement, args...)
+	_, err := b.Owner.Exec(b.t.Context(), statement, args...)
 	require.NoError(b.t, err)
 }
+
+// Text reads one value as text, "" for null, as the database's owner.
+func (b *Bench) Text(query string, args ...any) string {
+	b.t.Helper()
+	var text *string
+	require.NoError(b.t, b.Owner.QueryRow(context.WithoutCancel(b.t.Context()), query, args...).Scan(&text))
+	if text == nil {
+		return ""
+	}
+	return *text
+}
+
+// AwaitBlocked waits until n sessions of this database wait for a lock.
+func (b *Bench) AwaitBlocked(n int) {
+	b.t.Helper()
+	require.Eventually(b.t, func() bool {
+		return b.Count(`select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`) >= n
+	}, patience, 2*time.Millisecond, "no session waits for a lock")
+}
+
+// patience bounds every wait; a shared machine may be slow.
+const patience = 30 * time.Second

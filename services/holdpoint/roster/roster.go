@@ -86,10 +86,7 @@ func makeIntake(ctx context.Context, env *service.Env, c Choices) (service.Runne
 		return nil, err
 	}
 	if c.IntakeAddr != "" {
-		s.Addr = c.IntakeAddr
-		if s.PublicURL == "" {
-			s.PublicURL = "http://" + c.IntakeAddr
-		}
+		s.Addr, s.LinkHere = c.IntakeAddr, true
 	}
 	return intake.New(ctx, env, s)
 }

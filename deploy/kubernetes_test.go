@@ -1,0 +1,176 @@
+package deploy_test
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdpoint/holdpoint/services/holdpoint/roster"
+)
+
+// partOf is the label that all pods of the image carry, but the sandbox's.
+const partOf = "app.kubernetes.io/part-of"
+
+func TestKubernetes(t *testing.T) {
+	t.Parallel()
+	m := readManifests(t)
+
+	t.Run("RunsEveryServiceAndNoOther", func(t *testing.T) {
+		t.Parallel()
+		var wanted, declared []string
+		for _, s := range roster.Services {
+			wanted = append(wanted, s.Name)
+		}
+		for name, w := range m.workloads {
+			if w.Kind == "Deployment" {
+				declared = append(declared, name)
+				require.Equal(t, []string{name}, w.container().Args)
+				require.Equal(t, "holdpoint", w.container().Name, "patches find the container by this name")
+				require.Equal(t, "holdpoint", w.Metadata.Labels[partOf], "patches find the Deployment by this label")
+			}
+		}
+		require.ElementsMatch(t, wanted, declared)
+	})
+
+	t.Run("SelectsItsOwnPods", func(t *testing.T) {
+		t.Parallel()
+		for name, w := range m.workloads {
+			labels := w.Spec.Template.Metadata.Labels
+			require.Equal(t, w.Metadata.Labels, labels, name)
+			if w.Kind != "Job" { // Kubernetes gives a Job's pods a label of its own
+				require.NotEmpty(t, w.Spec.Selector.MatchLabels, name)
+				require.Equal(t, []string{name}, m.selected(w.Spec.Selector), "pods of %s", name)
+			}
+			for _, spread := range w.Spec.Template.Spec.TopologySpreadConstraints {
+				require.Equal(t, []string{name}, m.selected(spread.LabelSelector), "spread of %s", name)
+			}
+		}
+	})
+
+	t.Run("ServicesLeadToPortsOfOneWorkload", func(t *testing.T) {
+		t.Parallel()
+		for name, s := range m.services {
+			require.Equal(t, []string{name}, m.selected(selector{MatchLabels: s.Spec.Selector}))
+			for _, p := range s.Spec.Ports {
+				require.NotZero(t, m.workloads[name].container().port(p.TargetPort), "%s: %s", name, p.TargetPort)
+			}
+		}
+	})
+
+	t.Run("WhatHasReplicasIsTakenOneAtATime", func(t *testing.T) {
+		t.Parallel()
+		var several []string
+		for name, w := range m.workloads {
+			if w.replicas() > 1 {
+				several = append(several, name)
+				require.Equal(t, []string{name}, m.selected(m.budgets[name].Spec.Selector), "budget of %s", name)
+				require.Less(t, m.budgets[name].Spec.MinAvailable, w.replicas(), "a node with %s could not be drained", name)
+			}
+		}
+		require.ElementsMatch(t, several, slices.Collect(maps.Keys(m.budgets)))
+	})
+
+	t.Run("NetworkPoliciesSelectPodsAndTheirPorts", func(t *testing.T) {
+		t.Parallel()
+		for name, p := range m.policies {
+			pods := m.selected(p.Spec.PodSelector)
+			require.NotEmpty(t, pods, name)
+			for _, r := range p.Spec.Ingress {
+				for _, port := range r.Ports {
+					require.True(t, slices.ContainsFunc(pods, func(pod string) bool { return m.listens(pod, port.Port) }),
+						"%s: nobody listens on %d", name, port.Port)
+				}
+				for _, from := range r.From {
+					if from.PodSelector != nil {
+						require.NotEmpty(t, m.selected(*from.PodSelector), name)
+					}
+				}
+			}
+		}
+	})
+
+	// Nothing may call out but what the policies for it allow.
+	t.Run("EveryPodOfTheImageIsUnderAPolicyForWhatItCalls", func(t *testing.T) {
+		t.Parallel()
+		var ruled []string
+		for _, p := range m.policies {
+			if slices.Contains(p.Spec.PolicyTypes, "Egress") {
+				ruled = append(ruled, m.selected(p.Spec.PodSelector)...)
+			}
+		}
+		wanted := []string{"migrate"}
+		for _, s := range roster.Services {
+			wanted = append(wanted, s.Name)
+		}
+		require.ElementsMatch(t, wanted, ruled)
+	})
+
+	t.Run("NoPodHasMoreRightsThanItNeeds", func(t *testing.T) {
+		t.Parallel()
+		require.Equal(t, "restricted", m.spaces["holdpoint"].Metadata.Labels["pod-security.kubernetes.io/enforce"])
+		for name, w := range m.workloads {
+			pod := w.Spec.Template.Spec
+			require.Len(t, pod.Containers, 1, name)
+			require.False(t, *pod.AutomountServiceAccountToken, name)
+			require.True(t, pod.SecurityContext.RunAsNonRoot, name)
+			require.NotZero(t, pod.SecurityContext.RunAsUser, name)
+			require.Equal(t, "RuntimeDefault", pod.SecurityContext.SeccompProfile.Type, name)
+			own := pod.Containers[0].SecurityContext
+			require.True(t, own.ReadOnlyRootFilesystem, name)
+			require.False(t, *own.AllowPrivilegeEscalation, name)
+			require.Equal(t, []string{"ALL"}, own.Capabilities.Drop, name)
+		}
+	})
+
+	t.Run("EveryContainerSaysWhatItNeeds", func(t *testing.T) {
+		t.Parallel()
+		for name, w := range m.workloads {
+			c := w.container()
+			require.NotEmpty(t, c.Resources.Requests["cpu"], name)
+			require.NotEmpty(t, c.Resources.Requests["memory"], name)
+			require.NotEmpty(t, c.Resources.Limits["memory"], name)
+			require.False(t, strings.HasSuffix(c.Image, ":latest"), name)
+		}
+	})
+
+	t.Run("MountsOnlyWhatIsDeclared", func(t *testing.T) {
+		t.Parallel()
+		maps := generated(t)
+		for name, w := range m.workloads {
+			declared := map[string]bool{}
+			for _, v := range w.Spec.Template.Spec.Volumes {
+				declared[v.Name] = true
+				if v.ConfigMap != nil {
+					require.Contains(t, maps, v.ConfigMap.Name, name)
+				}
+			}
+			for _, claim := range w.Spec.VolumeClaimTemplates {
+				declared[claim.Metadata.Name] = true
+			}
+			for _, mount := range w.container().VolumeMounts {
+				require.True(t, declared[mount.Name], "%s mounts %s", name, mount.Name)
+				delete(declared, mount.Name)
+			}
+			require.Empty(t, declared, "%s declares a volume that it does not mount", name)
+		}
+	})
+}
+
+// selected are the names of the workloads whose pods a selector finds, sorted.
+func (m *manifests) selected(s selector) []string {
+	var names []string
+	for name, w := range m.workloads {
+		if s.matches(w.Spec.Template.Metadata.Labels) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (m *manifests) listens(workload string, on int) bool {
+	return slices.ContainsFunc(m.workloads[workload].container().Ports, func(p port) bool { return p.ContainerPort == on })
+}

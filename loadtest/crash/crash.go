@@ -1,0 +1,240 @@
+package crash
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/pkg/fault"
+)
+
+// options are the command line.
+type options struct {
+	flow, jsonFile, binary string
+	only                   *regexp.Regexp // nil: all cases
+	short, verbose, keep   bool
+	seed                   uint64
+}
+
+// Patience of the suite. A case is over in seconds, its healing in most of a minute: an effect that the reconciler had taken up when it
+// died comes again after 45 seconds.
+const (
+	casePatience   = 45 * time.Second
+	settlePatience = 2 * time.Minute
+	shortCases     = 16
+)
+
+// Command runs the suite and returns 0 where all promises held and every boundary was reached, 1 where not, 2 for bad flags.
+func Command(ctx context.Context, args []string, out, progress io.Writer) int {
+	opts, err := parse(args)
+	if err != nil {
+		fmt.Fprintln(progress, "loadtest crash:", err)
+		return 2
+	}
+	r, err := run(ctx, opts, progress)
+	if err == nil {
+		err = r.write(out, opts.jsonFile)
+	}
+	if err != nil {
+		fmt.Fprintln(progress, "loadtest crash:", err)
+		return 1
+	}
+	if !r.held() {
+		return 1
+	}
+	return 0
+}
+
+func parse(args []string) (options, error) {
+	var o options
+	var only string
+	flags := flag.NewFlagSet("loadtest crash", flag.ContinueOnError)
+	flags.StringVar(&o.flow, "flow", "auto", "auto: routed by policy alone, the one flow that this build has")
+	flags.StringVar(&o.jsonFile, "json", "", "`file` for the report as JSON")
+	flags.BoolVar(&o.short, "short", false, "a sample that covers every service and kind of boundary, drawn from --seed")
+	flags.Uint64Var(&o.seed, "seed", 0, "what --short draws from; 0 takes a new one, which is printed")
+	flags.StringVar(&only, "only", "", "run the cases that this `pattern` matches, such as dispatcher/lease@mid")
+	flags.StringVar(&o.binary, "binary", "", "`file` built with the tag holdpoint_crash; default: build it")
+	flags.BoolVar(&o.verbose, "verbose", false, "print each case as it ends, and how it went")
+	flags.BoolVar(&o.keep, "keep", false, "keep the logs of all processes also where nothing broke")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if o.flow != "auto" {
+		return o, fmt.Errorf("--flow %q: this build signs nobody in, so it has the flow auto only", o.flow)
+	}
+	if only != "" {
+		var err error
+		if o.only, err = regexp.Compile(only); err != nil {
+			return o, fmt.Errorf("--only: %w", err)
+		}
+	}
+	if o.seed == 0 {
+		o.seed = rand.Uint64N(1_000_000) + 1
+	}
+	return o, nil
+}
+
+// run does it all, in a directory that is thrown away unless something broke.
+func run(ctx context.Context, opts options, progress io.Writer) (r *report, err error) {
+	began := time.Now()
+	dir, err := os.MkdirTemp("/var/tmp", "holdpoint-crash-")
+	if err != nil {
+		return nil, fmt.Errorf("make a directory for the suite: %w", err)
+	}
+	if err := os.Chmod(dir, 0o711); err != nil { // Postgres may run under another account
+		return nil, fmt.Errorf("open the suite's directory to Postgres: %w", err)
+	}
+	defer func() {
+		if err == nil && r.held() && !opts.keep {
+			_ = os.RemoveAll(dir)
+		} else {
+			fmt.Fprintf(progress, "The logs of all processes are in %s.\n", dir)
+		}
+	}()
+	s := &suite{opts: opts, progress: progress, prefix: uuid.NewString()[:8], results: map[string]string{}}
+	if err := s.prepare(ctx, dir); err != nil {
+		return nil, err
+	}
+	r, err = s.play(ctx, dir)
+	if err == nil {
+		r.Seconds = time.Since(began).Seconds()
+	}
+	return r, err
+}
+
+// suite is one run of the suite.
+type suite struct {
+	opts     options
+	progress io.Writer
+	prefix   string // of all keys
+	binary   string
+	sites    []fault.Site // that this run has to reach
+	cases    []testCase
+
+	expected []expected
+	results  map[string]string // by case: "" where it went as it should
+	statuses map[string]int
+	broken   []string
+}
+
+func (s *suite) say(format string, args ...any) { fmt.Fprintf(s.progress, format+"\n", args...) }
+
+// prepare builds the program and chooses the cases.
+func (s *suite) prepare(ctx context.Context, dir string) (err error) {
+	if s.binary = s.opts.binary; s.binary == "" {
+		if s.binary, err = build(ctx, dir); err != nil {
+			return err
+		}
+	}
+	all, err := listSites(ctx, s.binary)
+	if err != nil {
+		return err
+	}
+	s.sites, s.cases = all, casesOf(all)
+	if s.opts.short {
+		s.say("A sample of the cases, drawn from --seed %d.", s.opts.seed)
+		s.cases = sample(s.cases, kindsOf(all), s.opts.seed, shortCases)
+	}
+	if s.opts.only != nil {
+		s.cases = slices.DeleteFunc(s.cases, func(c testCase) bool { return !s.opts.only.MatchString(c.String()) })
+	}
+	if len(s.cases) == 0 {
+		return errors.New("no case is left to run")
+	}
+	if s.opts.short || s.opts.only != nil {
+		s.sites = slices.DeleteFunc(slices.Clone(all), func(site fault.Site) bool {
+			return !slices.ContainsFunc(s.cases, func(c testCase) bool { return c.site == site.String() })
+		})
+	}
+	slices.SortFunc(s.sites, func(a, b fault.Site) int { return cmp.Compare(a.String(), b.String()) })
+	return nil
+}
+
+// play runs the cases one after the other, waits until all that they left behind has come to rest, and judges.
+func (s *suite) play(ctx context.Context, dir string) (*report, error) {
+	level := slog.LevelError
+	if s.opts.verbose {
+		level = slog.LevelWarn
+	}
+	w, err := newWorld(ctx, dir, s.binary, slog.New(slog.NewTextHandler(s.progress, &slog.HandlerOptions{Level: level})))
+	defer w.close()
+	if err != nil {
+		return nil, err
+	}
+	s.statuses = map[string]int{}
+	struck := map[string]bool{}
+	for n, c := range s.cases {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
+		if s.try(ctx, w, c, n+1) {
+			struck[c.site] = true
+		}
+	}
+	s.say("%d deaths; waiting for everything to come to rest.", len(s.cases))
+	is, err := s.settle(ctx, w)
+	if err != nil {
+		return nil, err
+	}
+	reached, err := readReached(w.reachedFile())
+	if err != nil {
+		return nil, err
+	}
+	found := check(s.expected, is)
+	found.broken = append(append(s.broken, w.surprises()...), found.broken...)
+	return s.report(found, is, unreached(s.sites, reached, struck)), nil
+}
+
+// try runs one case and reports whether the process was struck where it should.
+func (s *suite) try(ctx context.Context, w *world, c testCase, n int) bool {
+	began := time.Now()
+	t := w.newTrial(c, s.prefix, n)
+	s.expected = append(s.expected, expected{name: c.String(), key: t.key, run: t.runID, ends: c.ends})
+	ctx, cancel := context.WithTimeout(ctx, casePatience)
+	defer cancel()
+	err := t.run(ctx, t)
+	if err == nil && c.ends != parked {
+		err = t.duplicate(ctx)
+	}
+	err = errors.Join(err, w.ensure())
+	if t.struck != "" {
+		s.statuses[t.struck]++
+	}
+	if err != nil {
+		s.results[c.String()] = err.Error()
+		s.broken = append(s.broken, fmt.Sprintf("%s: %v", c, err))
+		s.say("FAILED  %s: %v", c, err)
+	} else {
+		s.results[c.String()] = ""
+		if s.opts.verbose {
+			s.say("%5.1f s  %s  %s", time.Since(began).Seconds(), c, t.struck)
+		}
+	}
+	return t.struck != ""
+}
+
+// settle waits until nothing more happens by itself. Where that does not come to be, the check says what is stuck.
+func (s *suite) settle(ctx context.Context, w *world) (is facts, err error) {
+	waiting, cancel := context.WithTimeout(ctx, settlePatience)
+	defer cancel()
+	err = poll(waiting, "everything to come to rest", func() (bool, error) {
+		is, err = w.gather(waiting)
+		return err == nil && settled(s.expected, is), err
+	})
+	if err != nil && ctx.Err() == nil {
+		return w.gather(ctx)
+	}
+	return is, err
+}

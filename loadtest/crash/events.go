@@ -1,0 +1,124 @@
+package crash
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/nats-io/nats.go"
+
+	"github.com/holdpoint/holdpoint/contracts"
+	"github.com/holdpoint/holdpoint/pkg/bus"
+)
+
+// Sources of the example configuration.
+const (
+	inlineSource = "crm-enrichment" // its events carry their proposals
+	workerSource = "agent-drafts"   // its events wait for a worker
+)
+
+// proposal changes one contact in a way that the example's rules let through.
+func proposal(contact, city string) string {
+	return fmt.Sprintf(`{"action_type":"crm.contact.update","target":{"system":"crm","record_id":%q},`+
+		`"proposed_change":{"fields":{"city":%q}},"current_version":"1",`+
+		`"evidence":[{"source":"crm","version":"1","observed_at":%q}],`+
+		`"workflow_version":"crm-enrichment@3"}`, contact, city, started.Format(time.RFC3339))
+}
+
+// started is when this process did, which is fresh enough for evidence and the same in every copy of an event.
+var started = time.Now().UTC()
+
+// event is the body that every copy of the trial's event has.
+func (t *trial) event() []byte {
+	if t.worker {
+		return fmt.Appendf(nil, `{"task_id":%q,"contact_id":%q}`, t.key, t.contact)
+	}
+	return fmt.Appendf(nil, `{"event_id":%q,"proposal":%s}`, t.key, proposal(t.contact, "Lisbon"))
+}
+
+func (t *trial) source() string {
+	if t.worker {
+		return workerSource
+	}
+	return inlineSource
+}
+
+// answer is what intake says: an answer, or a problem.
+type answer struct {
+	status int
+	contracts.Answer
+	Code   string `json:"code"`
+	Detail string `json:"detail"`
+}
+
+// client makes a new connection for each request: what happens to one says nothing about the next, and net/http repeats none.
+var client = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
+
+// post sends one request to intake, again and again until it is answered: a sender whose connection broke knows nothing, and
+// sends the same again (K3).
+func (t *trial) post(ctx context.Context, path string, header map[string]string, body []byte) (a answer, err error) {
+	err = poll(ctx, "intake to answer "+path, func() (bool, error) {
+		a, err = t.postOnce(ctx, path, header, body)
+		return err == nil && a.status != http.StatusServiceUnavailable, ctx.Err()
+	})
+	return a, err
+}
+
+func (t *trial) postOnce(ctx context.Context, path string, header map[string]string, body []byte) (a answer, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+t.intakeAddr+path, bytes.NewReader(body))
+	if err != nil {
+		return a, err
+	}
+	request.Header.Set("Authorization", "Bearer "+apiKey)
+	request.Header.Set("Content-Type", "application/json")
+	for name, value := range header {
+		request.Header.Set(name, value)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return a, err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil {
+		return a, err
+	}
+	a.status = response.StatusCode
+	return a, json.Unmarshal(text, &a)
+}
+
+// deliver hands in the event over HTTP.
+func (t *trial) deliver(ctx context.Context) error {
+	a, err := t.post(ctx, "/v1/sources/"+t.source()+"/events", map[string]string{"Idempotency-Key": t.key}, t.event())
+	if err == nil && a.status != http.StatusAccepted && a.status != http.StatusOK {
+		err = fmt.Errorf("intake refused an event: HTTP %d %s: %s", a.status, a.Code, a.Detail)
+	}
+	t.answers = append(t.answers, a.Result)
+	return err
+}
+
+// deliverByNATS hands in a copy under a message id of its own, as an integrator does that forgot it had sent the event before.
+func (t *trial) deliverByNATS(ctx context.Context, body []byte) error {
+	return t.publish(ctx, bus.IngressSubject(tenant, t.source()),
+		map[string]string{"Idempotency-Key": t.key, "Nats-Msg-Id": uuid.NewString()}, body)
+}
+
+// duplicate sends the event again over both doors.
+func (t *trial) duplicate(ctx context.Context) error {
+	return errors.Join(t.deliver(ctx), t.deliverByNATS(ctx, t.event()))
+}
+
+func newMessage(subject string, header map[string]string, body []byte) *nats.Msg {
+	msg := nats.NewMsg(subject)
+	msg.Data = body
+	for name, value := range header {
+		msg.Header[name] = []string{value}
+	}
+	return msg
+}

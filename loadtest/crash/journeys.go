@@ -1,0 +1,134 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"slices"
+)
+
+// ending is how a journey's event must come to rest.
+type ending int
+
+const (
+	completed ending = iota // its run is completed, with one accepted write
+	parked                  // there is no run: the message is parked, where an operator sees it
+	withheld                // the effect is held for an operator, with a reason
+)
+
+// journey is a way of an event on which a boundary is reached. run sends the event, has the armed process struck, and brings
+// the event as far as it does not go by itself.
+type journey struct {
+	name   string
+	run    func(context.Context, *trial) error
+	keyed  bool     // the boundary is told which runs it touches
+	worker bool     // the event waits for a worker
+	sides  []string // nil: all of the boundary's kind
+	late   []string // sides after which it takes most of a minute to heal
+	ends   ending
+}
+
+func (j journey) slow(side string) bool { return slices.Contains(j.late, side) }
+
+// journeys are the ways to each boundary.
+var journeys = map[string][]journey{
+	"intake/claim": {
+		{name: "event over HTTP", keyed: true, run: claimOverHTTP},
+		{name: "event over NATS", keyed: true, run: claimOverNATS},
+		{name: "worker's claim", keyed: true, worker: true, run: claimByWorker},
+	},
+	"intake/reclaim":          {{name: "lease of a dead worker", keyed: true, worker: true, run: reclaim}},
+	"intake/record_conflicts": {{name: "same key, other payload", keyed: true, run: conflict}},
+	"intake/own": {
+		{name: "submission", keyed: true, worker: true, run: submission},
+		{name: "renewal", keyed: true, worker: true, run: renewal},
+		{name: "run given back", keyed: true, worker: true, run: givenBack},
+	},
+	"intake/park":           {{name: "event that is no JSON", run: parkByIntake, ends: parked}},
+	"intake/activate_rules": {{name: "start", run: startOfIntake}},
+	"intake/ack":            {{name: "event over NATS", run: ackByIntake}},
+
+	"relay/publish": {{name: "outbox row", run: waiting("relay")}},
+	"relay/clear":   {{name: "outbox row", run: waiting("relay")}},
+	"relay/sweep":   {{name: "run that policy never heard of", run: sweep}},
+
+	"policy/decide": {{name: "intent", keyed: true, run: waiting("policy")}},
+	"policy/ack":    {{name: "intent", run: waiting("policy")}},
+	"policy/park":   {{name: "event that is no JSON", run: parkInside("holdpoint.internal.intent.submitted"), ends: parked}},
+
+	"dispatcher/lease": {
+		{name: "requested effect", keyed: true, run: waiting("dispatcher")},
+		{name: "effect that no event told of", run: leaseByPoll},
+	},
+	"dispatcher/ack":  {{name: "requested effect", run: waiting("dispatcher")}},
+	"dispatcher/park": {{name: "event that is no JSON", run: parkInside("holdpoint.internal.effect.requested"), ends: parked}},
+	"dispatcher/send": {
+		{name: "request", keyed: true, run: waiting("dispatcher")},
+		{name: "request that was accepted", sides: []string{accepted}, run: killOnAccept},
+		{name: "frozen before its last fence check", sides: []string{stopped}, run: frozenBeforeFence},
+		{name: "frozen after its last fence check", keyed: true, sides: []string{stopped}, run: frozenAfterFence},
+	},
+	"dispatcher/answer": {
+		{name: "success", keyed: true, run: waiting("dispatcher")},
+		{name: "answer that tells nothing", keyed: true, run: answeredWith(errorAfter)},
+	},
+	"dispatcher/record_outcomes": {
+		{name: "success", keyed: true, run: waiting("dispatcher")},
+		{name: "no answer", keyed: true, run: answeredWith(acceptThenReset)},
+		{name: "refused as too busy", keyed: true, run: answeredWith(tooBusy)},
+	},
+
+	"reconciler/postpone": {{name: "unknown effect", run: lookUp(acceptThenReset), late: []string{after, mid}}},
+	"reconciler/record_lookups": {
+		{name: "found", keyed: true, run: lookUp(acceptThenReset), late: []string{before}},
+		{name: "not there", keyed: true, run: lookUp(resetUnread), late: []string{before}},
+		{name: "lease of a dead sender", keyed: true, run: senderGone, late: []string{before}},
+	},
+	"reconciler/read_outcomes": {{name: "late report on a disputed effect", keyed: true, run: lateReport, late: []string{before}, ends: withheld}},
+
+	"operator/resolve":         {{name: "effect held as unauthorized", keyed: true, run: resolveHeld}},
+	"operator/set_kill_switch": {{name: "effect while the switch is closed", run: closeSwitch}},
+	"operator/settle_parked":   {{name: "parked event, corrected", run: replayParked}},
+}
+
+// waiting has the event wait for its service, which is away, and die when it comes to it.
+func waiting(service string) func(context.Context, *trial) error {
+	return func(ctx context.Context, t *trial) error {
+		if err := t.quiet(ctx, service); err != nil {
+			return err
+		}
+		t.down(service)
+		if err := t.deliver(ctx); err != nil {
+			return err
+		}
+		if err := t.arm(); err != nil {
+			return err
+		}
+		return t.strike(ctx)
+	}
+}
+
+// quiet waits until what earlier cases left to a service is done, where the boundary cannot tell one run from another: so it is
+// the case's own event that it dies of.
+func (t *trial) quiet(ctx context.Context, service string) error {
+	if t.keyed {
+		return nil
+	}
+	return poll(ctx, service+" to have nothing to do", func() (bool, error) {
+		idle, err := t.outboxEmpty(ctx)
+		if err != nil || !idle {
+			return false, err
+		}
+		stream, durable := consumerOf(service)
+		if stream == "" {
+			return true, nil
+		}
+		return t.consumed(ctx, stream, durable)
+	})
+}
+
+func (w *world) outboxEmpty(ctx context.Context) (empty bool, err error) {
+	if err = w.db.QueryRow(ctx, "select not exists (select from pending)").Scan(&empty); err != nil {
+		err = fmt.Errorf("ask whether the outbox is empty: %w", err)
+	}
+	return empty, err
+}

@@ -1,0 +1,67 @@
+package crash
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/holdpoint/holdpoint/loadtest/sandbox"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
+)
+
+// accountable is who the suite's operator is.
+var accountable = []string{"--by", "crash suite", "--reason", "The boundary is tested."}
+
+// resolveHeld lets an effect go again that the provider refused for want of a credential.
+func resolveHeld(ctx context.Context, t *trial) error {
+	if _, err := t.provoke(ctx, unauthorized); err != nil {
+		return err
+	}
+	if err := t.deliver(ctx); err != nil {
+		return err
+	}
+	if err := t.effectIs(ctx, ledger.EffectHeld); err != nil {
+		return err
+	}
+	return t.verb(ctx, append([]string{"resolve", t.operation, "--tenant", tenant, "--not-done"}, accountable...)...)
+}
+
+// closeSwitch stops a connector, on the way over a dead operator's command, and lets it go again when an event has waited for it.
+func closeSwitch(ctx context.Context, t *trial) error {
+	on := append([]string{"--tenant", tenant, "--connector", "sandbox-crm"}, accountable...)
+	if err := t.verb(ctx, append([]string{"kill-switch", "close"}, on...)...); err != nil {
+		return err
+	}
+	if err := t.deliver(ctx); err != nil {
+		return err
+	}
+	// Postponed means that the dispatcher has looked at it and let it be: an effect is made to be looked at five seconds on.
+	err := t.until(ctx, "the effect to be held back", "e.state = 'pending' and e.attempts = 0 and e.next_check_at < e.created_at + interval '4 seconds'")
+	writes, readErr := t.provider.Writes(ctx, sandbox.Filter{Reference: t.operation})
+	if err = errors.Join(err, readErr); err == nil && len(writes) > 0 {
+		err = errors.New("the provider has a write that the closed switch should have stopped (D9)")
+	}
+	return errors.Join(err, t.mustOperate(ctx, append([]string{"kill-switch", "open"}, on...)...))
+}
+
+// replayParked corrects an event that could not be read and sends it again from Postgres (B5).
+func replayParked(ctx context.Context, t *trial) error {
+	if err := t.deliverByNATS(ctx, []byte("no JSON")); err != nil {
+		return err
+	}
+	var id string
+	err := poll(ctx, "the event to be parked", func() (bool, error) {
+		err := t.db.QueryRow(ctx, "select coalesce(max(parked_id::text), '') from parked_messages where headers->>'Idempotency-Key' = $1", t.key).Scan(&id)
+		return id != "", err
+	})
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(t.dir, t.key+".json")
+	if err := os.WriteFile(file, t.event(), 0o644); err != nil {
+		return fmt.Errorf("write the corrected event: %w", err)
+	}
+	return t.verb(ctx, "parked", "replay", id, "--by", "crash suite", "--body", file)
+}

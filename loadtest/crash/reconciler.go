@@ -1,0 +1,111 @@
+package crash
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+
+	"github.com/holdpoint/holdpoint/loadtest/sandbox"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
+)
+
+// lookUp leaves an effect of unknown outcome to a reconciler that dies over it.
+func lookUp(rule sandbox.Rule) func(context.Context, *trial) error {
+	return func(ctx context.Context, t *trial) error {
+		t.down(ledger.Reconciler)
+		if _, err := t.provoke(ctx, rule); err != nil {
+			return err
+		}
+		if err := t.deliver(ctx); err != nil {
+			return err
+		}
+		if err := t.effectIs(ctx, ledger.EffectUnknown); err != nil {
+			return err
+		}
+		if err := t.until(ctx, "the provider's index to be up to date", "e.next_check_at <= clock_timestamp()"); err != nil {
+			return err
+		}
+		if err := t.arm(); err != nil {
+			return err
+		}
+		return t.strike(ctx)
+	}
+}
+
+// senderGone leaves a lease behind whose owner is dead, its request unread by the provider.
+func senderGone(ctx context.Context, t *trial) error {
+	t.down(ledger.Reconciler)
+	ids, err := t.provoke(ctx, hangUnread)
+	if err != nil {
+		return err
+	}
+	if err := t.deliver(ctx); err != nil {
+		return err
+	}
+	if err := t.provider.AwaitFault(ctx, ids[0], 1); err != nil {
+		return err
+	}
+	t.down(ledger.Dispatcher)
+	if err := t.start(ledger.Dispatcher); err != nil {
+		return err
+	}
+	if err := t.until(ctx, "the dead sender's lease to end", "e.lease_expires_at <= clock_timestamp()"); err != nil {
+		return err
+	}
+	if err := t.arm(); err != nil {
+		return err
+	}
+	return t.strike(ctx)
+}
+
+// lateReport has an operator dispute an effect whose sender is frozen, and then the sender report that it may have sent. The
+// report is kept, and changes nothing: the effect stays held (D7, R4).
+func lateReport(ctx context.Context, t *trial) error {
+	if err := t.loseSender(ctx); err != nil {
+		return err
+	}
+	if err := t.until(ctx, "the frozen sender's effect to be unknown", "e.state = 'unknown'"); err != nil {
+		return err
+	}
+	if err := t.mustOperate(ctx, append([]string{"resolve", t.operation, "--tenant", tenant, "--dispute"}, accountable...)...); err != nil {
+		return err
+	}
+	t.down(ledger.Reconciler)
+	if err := t.services[ledger.Dispatcher].thaw(); err != nil {
+		return err
+	}
+	if err := t.until(ctx, "the sender's late report", "e.unread_outcome"); err != nil {
+		return err
+	}
+	if err := t.arm(); err != nil {
+		return err
+	}
+	return t.strike(ctx)
+}
+
+// loseSender freezes the sender when the provider has accepted its write. The provider answers with an error, and to lookups
+// with errors alone, so that nothing is known.
+func (t *trial) loseSender(ctx context.Context) error {
+	frozen := make(chan error, 1)
+	url := t.control.on(t.key+"/accepted", func() error {
+		frozen <- t.services[ledger.Dispatcher].freeze(ctx)
+		return nil
+	})
+	unavailable := sandbox.Fault{Kind: sandbox.ErrorBeforeAccept, Status: http.StatusInternalServerError}
+	_, err := t.provoke(ctx,
+		sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Lookup}, Fault: unavailable},
+		sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update}, Fault: sandbox.Fault{Kind: sandbox.ErrorAfterAccept, Status: http.StatusInternalServerError}},
+		sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update}, Fault: sandbox.Fault{Kind: sandbox.Signal, URL: url}})
+	if err != nil {
+		return err
+	}
+	if err := t.deliver(ctx); err != nil {
+		return err
+	}
+	select {
+	case err := <-frozen:
+		return err
+	case <-ctx.Done():
+		return fmt.Errorf("the provider was not written to: %w", ctx.Err())
+	}
+}

@@ -1,0 +1,72 @@
+package crash
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// Times of the suite. What a killed process leaves behind is found out when its lease is over, so leases are as short as a
+// busy machine bears: a sender asks leave with a second of its lease left (D15), and must get that far.
+//
+//	connector timeout      1 s
+//	dispatcher's margin    1 s    so its lease is 2 s
+//	worker's lease         1 s    5 s with all renewals
+//	index lag            0.2 s
+//	broker's ack wait      2 s
+const (
+	leaseMargin = "1s"
+	ackWait     = "2s"
+)
+
+// edit shortens one time of the example configuration.
+type edit struct{ file, find, replace string }
+
+var edits = []edit{
+	{"connectors.yaml", "timeout: 10s", "timeout: 1s\n    backoff: {base: 200ms, cap: 1s}"},
+	{"connectors.yaml", "index_lag: 2s", "index_lag: 200ms"},
+	{"sources.yaml", "duration: 30s", "duration: 1s"},
+	{"sources.yaml", "max_lifetime: 10m", "max_lifetime: 5s"},
+}
+
+// writeSettings makes a configuration directory from the example's, with short times. It fails where the example has changed so
+// that a time is not found: a suite with long leases would pass by never getting anywhere.
+func writeSettings(example fs.FS, dir string) error {
+	found := make([]bool, len(edits))
+	err := fs.WalkDir(example, ".", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		content, err := fs.ReadFile(example, name)
+		if err != nil {
+			return err
+		}
+		text := shorten(string(content), filepath.Base(name), found)
+		target := filepath.Join(dir, filepath.FromSlash(name))
+		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(target, []byte(text), 0o644)
+	})
+	if err != nil {
+		return fmt.Errorf("write the suite's configuration: %w", err)
+	}
+	for i, ok := range found {
+		if !ok {
+			return fmt.Errorf("the example configuration has no %q in %s any more; change the crash suite's edits", edits[i].find, edits[i].file)
+		}
+	}
+	return nil
+}
+
+func shorten(text, file string, found []bool) string {
+	for i, e := range edits {
+		if e.file == file && strings.Contains(text, e.find) {
+			found[i] = true
+			text = strings.ReplaceAll(text, e.find, e.replace)
+		}
+	}
+	return text
+}

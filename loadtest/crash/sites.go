@@ -1,0 +1,141 @@
+package crash
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/holdpoint/holdpoint/pkg/fault"
+)
+
+// commitSQL is, for each boundary around a commit, SQL that its transaction alone executes. The proxy knows by it which answer
+// is to be lost.
+var commitSQL = map[string]string{
+	"intake/claim":               "insert into runs ",
+	"intake/reclaim":             "takeovers = r.takeovers +",
+	"intake/record_conflicts":    "insert into run_conflicts ",
+	"intake/own":                 "insert into intents (tenant_id, run_id, intent_hash, revision, canonical, action_type, model, submitted_by)",
+	"intake/park":                "insert into parked_messages ",
+	"intake/activate_rules":      "insert into source_rules ",
+	"relay/clear":                "from pending where seq > ",
+	"relay/sweep":                "from runs r left join ",
+	"policy/decide":              "insert into policy_decisions ",
+	"policy/park":                "insert into parked_messages ",
+	"dispatcher/lease":           "insert into effect_attempts ",
+	"dispatcher/record_outcomes": "update effect_attempts t set class",
+	"dispatcher/park":            "insert into parked_messages ",
+	"reconciler/record_lookups":  "insert into lookups ",
+	"reconciler/read_outcomes":   "set unread_outcome = false",
+	"reconciler/postpone":        "update effects e set next_check_at = clock_timestamp() + make_interval",
+	"operator/resolve":           "update effects e set state = m.to_state",
+	"operator/set_kill_switch":   "insert into kill_switch_changes ",
+	"operator/settle_parked":     "update parked_messages set state",
+}
+
+// sidesOf are the sides of a kind of boundary on which every journey through it is killed.
+func sidesOf(kind fault.Kind) []string {
+	if kind == fault.KindCommit {
+		return []string{before, after, mid}
+	}
+	return []string{before, after}
+}
+
+// casesOf are all cases of the sites that a build knows: each journey through a site with each side. Sites that no journey reaches
+// have none, and are reported as unreached.
+func casesOf(sites []fault.Site) []testCase {
+	var cases []testCase
+	for _, s := range sites {
+		for _, j := range journeys[s.String()] {
+			sides := j.sides
+			if sides == nil {
+				sides = sidesOf(s.Kind)
+			}
+			for _, side := range sides {
+				cases = append(cases, testCase{site: s.String(), side: side, journey: j})
+			}
+		}
+	}
+	slices.SortStableFunc(cases, func(a, b testCase) int { return a.order() - b.order() })
+	return cases
+}
+
+// order puts first what takes longest to heal, so that it heals while the others run.
+func (c testCase) order() int {
+	if c.service() == "reconciler" {
+		return 0
+	}
+	return 1 + slices.Index(append(serviceNames, operator), c.service())
+}
+
+// sample draws cases that together still cover every service and every kind of boundary, and one of each special side, from
+// a seed. Cases that take long to heal are left to the full suite.
+func sample(cases []testCase, kinds map[string]fault.Kind, seed uint64, size int) []testCase {
+	random := rand.New(rand.NewPCG(seed, 0))
+	shuffled := slices.Clone(cases)
+	random.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
+	covered := map[string]bool{}
+	var chosen, rest []testCase
+	for _, c := range shuffled {
+		news := newsOf(c, kinds, covered)
+		switch {
+		case c.slow(c.side):
+		case news:
+			chosen = append(chosen, c)
+		default:
+			rest = append(rest, c)
+		}
+	}
+	chosen = append(chosen, rest[:min(len(rest), max(0, size-len(chosen)))]...)
+	slices.SortStableFunc(chosen, func(a, b testCase) int { return a.order() - b.order() })
+	return chosen
+}
+
+// newsOf reports whether a case adds a service with a kind, or a side, to what is covered, and notes it.
+func newsOf(c testCase, kinds map[string]fault.Kind, covered map[string]bool) bool {
+	if c.slow(c.side) {
+		return false
+	}
+	news := false
+	for _, what := range []string{c.service() + " " + string(kinds[c.site]), c.side} {
+		news = news || !covered[what]
+		covered[what] = true
+	}
+	return news
+}
+
+// kindsOf are the kinds of the sites by their names.
+func kindsOf(sites []fault.Site) map[string]fault.Kind {
+	kinds := make(map[string]fault.Kind, len(sites))
+	for _, s := range sites {
+		kinds[s.String()] = s.Kind
+	}
+	return kinds
+}
+
+// readReached reads the marks that the processes have passed, as service/site@side.
+func readReached(file string) (map[string]bool, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("read which boundaries were reached: %w", err)
+	}
+	reached := map[string]bool{}
+	for mark := range strings.FieldsSeq(string(text)) {
+		reached[mark] = true
+	}
+	return reached, nil
+}
+
+// unreached are the sites that no process has passed, or that no case of the suite has struck.
+func unreached(sites []fault.Site, reached map[string]bool, struck map[string]bool) []string {
+	var missing []string
+	for _, s := range sites {
+		name := s.String()
+		if !struck[name] || !reached[name+"@"+before] && !reached[name+"@"+after] {
+			missing = append(missing, name)
+		}
+	}
+	slices.Sort(missing)
+	return missing
+}

@@ -1,0 +1,17 @@
+package outcome
+
+import (
+	"time"
+
+	"github.com/holdpoint/holdpoint/pkg/config"
+)
+
+// AcceptedDeadline is how long a provider may take to finish what it has accepted, before it is asked (R5).
+const AcceptedDeadline = 5 * time.Minute
+
+// SameKeyAllowed reports whether a call that was maybe sent may be repeated under its idempotency key: the provider
+// answers a repeated key with the first result, and still remembers the key, with a margin. firstSent and now are times
+// of the database's clock; a zero firstSent means that nobody knows (D13, R3).
+func SameKeyAllowed(op *config.Operation, firstSent, now time.Time) bool {
+	return op.IdempotentCreate() && !firstSent.IsZero() && now.Before(firstSent.Add(op.KeyWindow-op.KeyMargin))
+}

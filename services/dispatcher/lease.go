@@ -1,0 +1,53 @@
+package dispatcher
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/pkg/ledger"
+)
+
+// poll leases what is due, as far as there are free slots.
+func (d *Dispatcher) poll(ctx context.Context) (bool, error) {
+	return false, d.lease(ctx, ledger.LeaseRequest{Due: true})
+}
+
+// lease takes effects and starts a sender for each. Without AI_ACTIONS_ENABLED, and in a process that is being stopped,
+// only the inbox is written: the effects stay pending, for whoever may send them.
+func (d *Dispatcher) lease(ctx context.Context, req ledger.LeaseRequest) error {
+	d.leasing.Lock()
+	defer d.leasing.Unlock()
+	req.Owner, req.Duration = uuid.New(), d.leaseDuration()
+	req.Free = map[string]int{}
+	if d.settings.Enabled && !d.stopping.Load() {
+		req.Free = d.slots.take(d.targets)
+	}
+	if len(req.Free) == 0 && req.Due {
+		return nil
+	}
+	leased, err := d.env.Ledger.Lease(ctx, req)
+	used := map[string]int{}
+	for _, e := range leased {
+		used[slotOf(&e)]++
+	}
+	d.slots.giveBack(req.Free, used)
+	if err != nil {
+		return err
+	}
+	for i := range leased {
+		a := &attempt{Leased: leased[i], target: d.targets[slotOf(&leased[i])], taken: time.Now()}
+		d.inFlight.Go(func() { d.send(context.WithoutCancel(ctx), a) })
+	}
+	return nil
+}
+
+// leaseDuration outlasts the slowest connector's read and write.
+func (d *Dispatcher) leaseDuration() time.Duration {
+	longest := time.Duration(0)
+	for _, t := range d.targets {
+		longest = max(longest, t.declared.Timeout)
+	}
+	return 2*longest + d.settings.LeaseMargin
+}

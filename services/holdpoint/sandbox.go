@@ -1,0 +1,124 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/holdpoint/holdpoint/loadtest/sandbox"
+	"github.com/holdpoint/holdpoint/pkg/service"
+)
+
+func sandboxCommand() *cobra.Command {
+	var cfg sandbox.Config
+	var parent, quiet bool
+	cmd := &cobra.Command{
+		Use:    "sandbox",
+		Short:  "Run the sandbox provider: a payments and a CRM API with a ledger of their own",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			ctx := cmd.Context()
+			if parent {
+				ctx = untilClosed(ctx, os.Stdin)
+			}
+			cfg.Logger = service.NewLogger(slog.LevelInfo)
+			if quiet {
+				cfg.Logger = service.NewLogger(slog.LevelWarn)
+			}
+			return sandbox.Run(ctx, cfg)
+		},
+	}
+	cmd.Flags().StringVar(&cfg.Addr, "addr", "127.0.0.1:7073", "address to listen on")
+	cmd.Flags().StringVar(&cfg.DataDir, "data", "", "directory of its ledger")
+	cmd.Flags().BoolVar(&parent, "with-parent", false, "end when standard input is closed")
+	cmd.Flags().BoolVar(&quiet, "quiet", false, "log only what somebody should look at")
+	cmd.Flags().StringVar(&cfg.ReadyFile, "ready-file", "", "where to write its address once it listens")
+	return cmd
+}
+
+// untilClosed ends a child when its parent is gone: the parent holds the other end of the child's standard input, and the kernel
+// closes it however the parent ends.
+func untilClosed(ctx context.Context, in io.Reader) context.Context {
+	ctx, cancel := context.WithCancel(ctx)
+	go func() {
+		defer cancel()
+		_, _ = io.Copy(io.Discard, in)
+	}()
+	return ctx
+}
+
+// startSandbox runs the sandbox provider as a process of its own, as an external system is one.
+func startSandbox(ctx context.Context, f upFlags, dir string, stops *stopList) (string, error) {
+	url, err := launchSandbox(ctx, f, dir, stops)
+	if err != nil {
+		return "", fmt.Errorf("start the sandbox provider: %w", err)
+	}
+	return url, nil
+}
+
+func launchSandbox(ctx context.Context, f upFlags, dir string, stops *stopList) (string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return "", err
+	}
+	ready := filepath.Join(dir, "sandbox-ready.json")
+	if err := os.Remove(ready); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return "", err
+	}
+	cmd := exec.Command(self, "sandbox", "--addr", "127.0.0.1:"+strconv.Itoa(f.sandboxPort), "--data", filepath.Join(dir, "sandbox"),
+		"--ready-file", ready, "--with-parent", "--quiet="+strconv.FormatBool(!f.verbose))
+	cmd.Stderr = os.Stderr
+	if _, err := cmd.StdinPipe(); err != nil { // see untilClosed
+		return "", err
+	}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for us; we stop it when the calls in flight are done
+	if err := cmd.Start(); err != nil {
+		return "", err
+	}
+	ended := make(chan struct{})
+	var exit error
+	go func() { exit = cmd.Wait(); close(ended) }()
+	stops.add(func() error { stopProcess(cmd, ended); return nil })
+	return awaitReady(ctx, ready, ended, func() error { return cmp.Or(exit, errors.New("it ended by itself")) })
+}
+
+// stopProcess asks a process to end, and ends it when it does not.
+func stopProcess(cmd *exec.Cmd, ended <-chan struct{}) {
+	_ = cmd.Process.Signal(syscall.SIGTERM) // it may have ended already, which ended tells
+	select {
+	case <-ended:
+	case <-time.After(10 * time.Second): // twice what it gives its own answers
+		_ = cmd.Process.Kill()
+		<-ended
+	}
+}
+
+// awaitReady reads the address out of the file that a ready sandbox writes.
+func awaitReady(ctx context.Context, file string, ended <-chan struct{}, exit func() error) (string, error) {
+	for {
+		var at struct{ URL string }
+		if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &at) == nil && at.URL != "" {
+			return at.URL, nil
+		}
+		select {
+		case <-ended:
+			return "", exit()
+		case <-ctx.Done():
+			return "", ctx.Err()
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+}

@@ -1,0 +1,48 @@
+package world_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdpoint/holdpoint/contracts"
+	"github.com/holdpoint/holdpoint/loadtest/sandbox"
+	"github.com/holdpoint/holdpoint/pkg/config"
+	"github.com/holdpoint/holdpoint/services/holdpoint/world"
+)
+
+// TestProviderThatHangsHoldsNoTransaction has fifty calls hang at once, and looks at the database meanwhile (DSP-14).
+func TestProviderThatHangsHoldsNoTransaction(t *testing.T) {
+	t.Parallel()
+	const effects, timeout = 50, 5 * time.Second
+	w := world.New(t, world.WithConnections(10), world.WithConfig(func(c *config.Config) {
+		for _, k := range c.Tenants[0].Connectors {
+			k.Timeout = timeout
+		}
+	}))
+	ids := w.Fault(sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, PerReference: true, Nth: 1, Count: 1},
+		Fault: sandbox.Fault{Kind: sandbox.AcceptThenHang, Duration: sandbox.Duration(time.Minute)}})
+	events := w.Journey(effects)
+	require.NoError(t, w.Sandbox.AwaitFault(t.Context(), ids[0], effects))
+	require.EqualValues(t, effects, w.Count("select count(*) from effects where state = 'sending'"))
+
+	var answers []time.Duration
+	for range 50 {
+		began := time.Now()
+		require.Nil(t, w.Post(w.Refund("250.00")).Problem)
+		answers = append(answers, time.Since(began))
+		require.EqualValues(t, 0, w.Count(`select count(*) from pg_stat_activity where datname = current_database()
+			and state like 'idle in transaction%' and clock_timestamp() - state_change > interval '1 second'`))
+	}
+	require.Positive(t, w.Count("select count(*) from effects where state = 'sending'"), "the calls must still hang, or the test says nothing")
+	slices.Sort(answers)
+	require.Less(t, answers[len(answers)*9/10], time.Second)
+	require.EqualValues(t, 0, w.Count("select count(*) from pg_locks l join pg_database d on d.oid = l.database where d.datname = current_database() and not l.granted"))
+
+	for _, event := range events { // each is found by reading: the first call was the write
+		w.Await(event, contracts.StateCompleted)
+		require.Len(t, w.Writes(event), 1)
+	}
+}

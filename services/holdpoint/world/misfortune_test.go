@@ -1,0 +1,128 @@
+package world_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdpoint/holdpoint/loadtest/sandbox"
+	"github.com/holdpoint/holdpoint/pkg/config"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
+	"github.com/holdpoint/holdpoint/services/holdpoint/world"
+)
+
+// runs of every journey under misfortune.
+const runs = 40
+
+// TestJourneyEndsInTheSameRowsWhateverTheWiresDo loses, repeats, delays and reorders what the services say to the broker and
+// hear from it, and cuts their connections.
+func TestJourneyEndsInTheSameRowsWhateverTheWiresDo(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		luck     world.Luck
+		happened []world.Fate
+	}{
+		"MessagesAreDuplicated":     {world.Luck{Duplicate: 0.4}, []world.Fate{world.Duplicated}},
+		"MessagesAreDropped":        {world.Luck{Drop: 0.1}, []world.Fate{world.Dropped}},
+		"MessagesAreDelayed":        {world.Luck{Delay: 0.3}, []world.Fate{world.Delayed}},
+		"MessagesAreReordered":      {world.Luck{Reorder: 0.4}, []world.Fate{world.Reordered}},
+		"BrokerConnectionsAreCut":   {world.Luck{CutBroker: 25}, []world.Fate{world.BrokerCut}},
+		"DatabaseConnectionsAreCut": {world.Luck{CutDatabase: 25}, []world.Fate{world.DatabaseCut}},
+		"EverythingHappensAtOnce": {world.Luck{Duplicate: 0.1, Drop: 0.03, Delay: 0.05, Reorder: 0.1, CutBroker: 60, CutDatabase: 60},
+			[]world.Fate{world.Duplicated, world.Dropped, world.Reordered, world.DatabaseCut}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := world.New(t, world.WithLuck(c.luck))
+			w.Arrive(w.Journey(runs))
+			for _, fate := range c.happened {
+				require.Positive(t, w.Happened(fate), fate)
+			}
+		})
+	}
+}
+
+// TestJourneyEndsInTheSameRowsWhateverFallsOver takes parts of the installation away, each while another share of the journey is
+// on its way.
+func TestJourneyEndsInTheSameRowsWhateverFallsOver(t *testing.T) {
+	t.Parallel()
+	crash := func(name string) func(*world.World) {
+		return func(w *world.World) { w.Crash(name); w.Start(name) }
+	}
+	restart := func(name string) func(*world.World) {
+		return func(w *world.World) { w.Stop(name); w.Start(name) }
+	}
+	each := func(blow func(string) func(*world.World)) (blows []func(*world.World)) {
+		for _, name := range []string{ledger.Reconciler, ledger.Relay, ledger.Policy, ledger.Intake, ledger.Dispatcher} {
+			blows = append(blows, blow(name))
+		}
+		return blows
+	}
+	for name, blows := range map[string][]func(*world.World){
+		"EveryServiceCrashes":         each(crash),
+		"EveryServiceIsRestarted":     each(restart),
+		"BrokerRestarts":              slices.Repeat([]func(*world.World){func(w *world.World) { w.StopBroker(); w.StartBroker() }}, 3),
+		"BrokerLosesItsStore":         slices.Repeat([]func(*world.World){(*world.World).WipeBroker}, 3),
+		"AllDatabaseConnectionsBreak": slices.Repeat([]func(*world.World){(*world.World).CutDatabase}, 5),
+		"InboxIsEmptied":              slices.Repeat([]func(*world.World){func(w *world.World) { w.Exec("delete from inbox") }}, 5),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := world.New(t, world.WithConfig(atOnce(4)), world.WithLuck(world.Luck{Duplicate: 0.2}))
+			w.Fault(slow(100 * time.Millisecond))
+			var events []world.Event
+			for _, blow := range blows {
+				share, stored := w.Depart(runs / len(blows))
+				events = append(events, share...)
+				w.Until("a call to the provider", func() bool {
+					return w.Count("select count(*) from effects where state = 'sending'") > 0 && w.State(share[0]) != ""
+				})
+				blow(w)
+				defer stored()
+			}
+			w.Arrive(events)
+		})
+	}
+}
+
+// TestJourneyEndsInTheSameRowsWhateverTheProviderDoes spoils the first attempt of every operation.
+func TestJourneyEndsInTheSameRowsWhateverTheProviderDoes(t *testing.T) {
+	t.Parallel()
+	lagging := func(c *config.Config) {
+		for _, k := range c.Tenants[0].Connectors {
+			for _, op := range k.Operations {
+				op.Lookup.IndexLag = 1500 * time.Millisecond
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		fault   sandbox.Fault
+		options []world.Option
+		found   bool // by reading: the first attempt was the write
+	}{
+		"AcceptsThenHangs":         {fault: sandbox.Fault{Kind: sandbox.AcceptThenHang}, found: true},
+		"AcceptsThenResets":        {fault: sandbox.Fault{Kind: sandbox.AcceptThenReset}, found: true},
+		"AcceptsThenFails":         {fault: sandbox.Fault{Kind: sandbox.ErrorAfterAccept, Status: 503}, found: true},
+		"AcceptsThenAnswersByHalf": {fault: sandbox.Fault{Kind: sandbox.TruncateBody}, found: true},
+		"AcceptsAndItsSearchLags": {fault: sandbox.Fault{Kind: sandbox.AcceptThenReset}, found: true, options: []world.Option{
+			world.WithConfig(lagging), world.WithSandbox(func(c *sandbox.Config) { c.CRM.IndexLag = sandbox.Duration(time.Second) })}},
+		"HangsWithoutAccepting":  {fault: sandbox.Fault{Kind: sandbox.HangBeforeAccept}},
+		"ResetsWithoutAccepting": {fault: sandbox.Fault{Kind: sandbox.ResetBeforeAccept}},
+		"FailsWithoutAccepting":  {fault: sandbox.Fault{Kind: sandbox.ErrorBeforeAccept, Status: 500}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := world.New(t, c.options...)
+			w.Fault(sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, PerReference: true, Nth: 1}, Fault: c.fault})
+			w.Arrive(w.Journey(runs))
+			attempts := int64(runs)
+			if !c.found {
+				attempts *= 2
+			}
+			require.Equal(t, attempts, w.Count("select count(*) from effect_attempts"))
+			require.GreaterOrEqual(t, w.Count("select count(*) from lookups"), int64(runs))
+		})
+	}
+}

@@ -1,0 +1,81 @@
+package policy
+
+import (
+	"encoding/json"
+	"fmt"
+	"runtime/debug"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/pkg/config"
+	"github.com/holdpoint/holdpoint/pkg/intent"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
+	engine "github.com/holdpoint/holdpoint/pkg/policy"
+)
+
+// Clocks of an approval for action types that declare none, such as unregistered ones that still reach a person.
+const (
+	defaultDecideWithin  = 24 * time.Hour
+	defaultExecuteWithin = time.Hour
+)
+
+// decideOne goes from an intent to a decision. An error means that this process cannot decide: a tenant that it does not
+// know, an intent of a newer release, a panic. Nothing follows from it, neither an authorization nor a rejection (POL-02).
+func (p *Policy) decideOne(u *ledger.Undecided, event uuid.UUID) (d ledger.Decision, err error) {
+	defer func() {
+		if cause := recover(); cause != nil {
+			p.env.Log.Error("deciding an intent panicked", "tenant", u.TenantID, "run", u.RunID, "panic", cause, "stack", string(debug.Stack()))
+			err = fmt.Errorf("the evaluation panicked: %v", cause)
+		}
+	}()
+	t := p.tenants[u.TenantID]
+	if t == nil {
+		return d, fmt.Errorf("tenant %q is not configured here", u.TenantID)
+	}
+	snapshot, err := intent.Read(u.Canonical, u.IntentHash)
+	if err != nil {
+		return d, err
+	}
+	verdict := t.engine.Decide(snapshot.Input(u.Now))
+	route, reasons := t.registry(snapshot, verdict.Route, verdict.Reasons)
+	d = ledger.Decision{
+		EventID: event, DecisionID: uuid.New(), Intent: u, Route: route,
+		PolicyVersion: verdict.PolicyVersion + "/" + verdict.EngineVersion, InputsHash: verdict.InputsHash,
+		ReasonCodes: engine.Decision{Reasons: reasons}.Codes(), Summary: summary(reasons),
+		DecideWithin: defaultDecideWithin, ExecuteWithin: defaultExecuteWithin,
+		Effect: ledger.EffectRequest{
+			Connector: snapshot.Connector, Operation: snapshot.Operation,
+			TargetSystem: snapshot.TargetSystem, TargetRecord: snapshot.TargetRecord,
+		},
+	}
+	if a := t.actions[snapshot.ActionType]; a != nil {
+		d.DecideWithin, d.ExecuteWithin, d.Audience = a.DecideWithin, a.ExecuteWithin, a.Audience
+	}
+	d.Reasons, err = json.Marshal(reasons)
+	return d, err
+}
+
+// registry sends an intent to a person whose connector or operation is not the one that its type names by now.
+func (t *tenant) registry(s *intent.Snapshot, route string, reasons []engine.Reason) (string, []engine.Reason) {
+	a := t.actions[s.ActionType]
+	if a == nil || (a.Connector == s.Connector && a.Operation == s.Operation) {
+		return route, reasons
+	}
+	if engine.Stricter(config.RouteHumanReview, route) {
+		route = config.RouteHumanReview
+	}
+	return route, append(reasons, engine.Reason{
+		Code: "registry_changed", Message: "The action type names another connector or operation since this was submitted.",
+	})
+}
+
+// summary is all that bore on the decision, for a person.
+func summary(reasons []engine.Reason) string {
+	messages := make([]string, len(reasons))
+	for i, r := range reasons {
+		messages[i] = r.Message
+	}
+	return strings.Join(messages, " ")
+}
