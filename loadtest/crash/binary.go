@@ -8,6 +8,8 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/holdpoint/holdpoint/pkg/fault"
 )
@@ -25,7 +27,7 @@ func build(ctx context.Context, dir string) (string, error) {
 	return binary, nil
 }
 
-// listSites asks the program for its boundaries.
+// listSites asks the program for its boundaries, and sorts them by name, so that a seed draws the same sample again.
 func listSites(ctx context.Context, binary string) ([]fault.Site, error) {
 	output, err := exec.CommandContext(ctx, binary, "crash-sites").Output()
 	if err != nil {
@@ -41,5 +43,6 @@ func listSites(ctx context.Context, binary string) ([]fault.Site, error) {
 	if !listed.Enabled || len(listed.Sites) == 0 {
 		return nil, errors.New("the program was built without the tag holdpoint_crash: it cannot be killed at a boundary")
 	}
+	slices.SortFunc(listed.Sites, func(a, b fault.Site) int { return strings.Compare(a.String(), b.String()) })
 	return listed.Sites, nil
 }

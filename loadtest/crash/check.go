@@ -20,7 +20,7 @@ type expected struct {
 	ends ending
 }
 
-// verdict of the whole suite. Every broken promise is counted once and told in a line.
+// findings are the verdict of the whole suite. Every broken promise is counted once and told in a line.
 type findings struct {
 	duplicateWrites, lostRuns, unauthorisedEffects int
 	broken                                         []string
@@ -50,6 +50,9 @@ func check(all []expected, is facts) findings {
 	}
 	c.duplicates()
 	c.authority()
+	for i := range is.effects {
+		c.doubt(&is.effects[i])
+	}
 	for i := range is.runs {
 		c.rest(&is.runs[i])
 		c.once(&is.runs[i])
@@ -182,6 +185,17 @@ func states(effects []*effectFact) string {
 		return ", without an effect"
 	}
 	return ", " + strings.Join(all, ", ")
+}
+
+// doubt looks whether an attempt of unknown outcome was treated as one that may have been sent: its lease was found to have ended, and
+// nothing was sent again before the provider had been asked (DSP-08, R1).
+func (c *checker) doubt(e *effectFact) {
+	if e.Unfinished > e.Expired {
+		c.tell("%s: %d attempts have no outcome, and only %d were found out (R1)", c.about(e.RunID), e.Unfinished, e.Expired)
+	}
+	if e.Resent && e.Lookups == 0 {
+		c.tell("%s: it was sent again, and the provider was never asked what became of the first time (R1)", c.about(e.RunID))
+	}
 }
 
 // once looks for what happened twice inside, though the provider saw it once: each of these commits together with the move that

@@ -1,7 +1,6 @@
 package crash
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -37,7 +36,7 @@ const (
 
 // Command runs the suite and returns 0 where all promises held and every boundary was reached, 1 where not, 2 for bad flags.
 func Command(ctx context.Context, args []string, out, progress io.Writer) int {
-	opts, err := parse(args)
+	opts, err := parse(args, progress)
 	if err != nil {
 		fmt.Fprintln(progress, "loadtest crash:", err)
 		return 2
@@ -56,10 +55,11 @@ func Command(ctx context.Context, args []string, out, progress io.Writer) int {
 	return 0
 }
 
-func parse(args []string) (options, error) {
+func parse(args []string, output io.Writer) (options, error) {
 	var o options
 	var only string
 	flags := flag.NewFlagSet("loadtest crash", flag.ContinueOnError)
+	flags.SetOutput(output)
 	flags.StringVar(&o.flow, "flow", "auto", "auto: routed by policy alone, the one flow that this build has")
 	flags.StringVar(&o.jsonFile, "json", "", "`file` for the report as JSON")
 	flags.BoolVar(&o.short, "short", false, "a sample that covers every service and kind of boundary, drawn from --seed")
@@ -142,6 +142,9 @@ func (s *suite) prepare(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
+	if err := undeclared(all); err != nil {
+		return err
+	}
 	s.sites, s.cases = all, casesOf(all)
 	if s.opts.short {
 		s.say("A sample of the cases, drawn from --seed %d.", s.opts.seed)
@@ -158,7 +161,6 @@ func (s *suite) prepare(ctx context.Context, dir string) (err error) {
 			return !slices.ContainsFunc(s.cases, func(c testCase) bool { return c.site == site.String() })
 		})
 	}
-	slices.SortFunc(s.sites, func(a, b fault.Site) int { return cmp.Compare(a.String(), b.String()) })
 	return nil
 }
 

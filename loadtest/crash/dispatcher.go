@@ -18,8 +18,8 @@ var (
 	tooBusy         = sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, Count: 1}, Fault: sandbox.Fault{Kind: sandbox.RateLimit}}
 	errorAfter      = sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, Count: 1},
 		Fault: sandbox.Fault{Kind: sandbox.ErrorAfterAccept, Status: http.StatusInternalServerError}}
-	hangUnread      = sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, Count: 1}, Fault: sandbox.Fault{Kind: sandbox.HangBeforeAccept}}
-	unauthorized    = sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, Count: 1},
+	hangUnread   = sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, Count: 1}, Fault: sandbox.Fault{Kind: sandbox.HangBeforeAccept}}
+	unauthorized = sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, Count: 1},
 		Fault: sandbox.Fault{Kind: sandbox.ErrorBeforeAccept, Status: http.StatusUnauthorized}}
 )
 

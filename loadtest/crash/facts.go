@@ -47,8 +47,14 @@ type effectFact struct {
 	Authorized bool
 	// FirstAttempt is when the first attempt was on record, the zero time where there is none.
 	FirstAttempt time.Time
-	Unfinished   int // attempts whose outcome nobody knows
+	Unfinished   int  // attempts whose outcome nobody knows
+	Expired      int  // leases that ended before the outcome was known, and were found out
+	Resent       bool // it was sent again after an attempt of unknown outcome
+	Lookups      int
 }
+
+// doubtful are the classes of attempts after which nobody knows whether the provider has the write.
+const doubtful = "t.class is null or t.class in ('ambiguous', 'in_progress_at_provider')"
 
 const runFactsSQL = `
 select r.run_id, r.idempotency_key as key, r.state,
@@ -74,7 +80,11 @@ select e.run_id, e.operation_id, e.state, coalesce(e.hold_reason, '') as hold_re
   coalesce((select min(t.started_at) from effect_attempts t where t.run_id = e.run_id and t.revision = e.revision
     and t.ordinal = e.ordinal), 'epoch') as first_attempt,
   (select count(*) from effect_attempts t where t.run_id = e.run_id and t.revision = e.revision and t.ordinal = e.ordinal
-    and t.class is null) as unfinished
+    and t.class is null) as unfinished,
+  (select count(*) from audit_events a where a.run_id = e.run_id and a.move = 'expire_lease') as expired,
+  exists (select from effect_attempts t where t.run_id = e.run_id and t.revision = e.revision and t.ordinal = e.ordinal
+    and t.attempt < e.attempts and (` + doubtful + `)) as resent,
+  (select count(*) from lookups l where l.run_id = e.run_id and l.revision = e.revision and l.ordinal = e.ordinal) as lookups
 from effects e order by e.created_at`
 
 // gather reads the facts: what Postgres says as of one moment, and then the writes, among which must be all that Postgres claims.

@@ -47,9 +47,12 @@ var journeys = map[string][]journey{
 	"intake/activate_rules": {{name: "start", run: startOfIntake}},
 	"intake/ack":            {{name: "event over NATS", run: ackByIntake}},
 
-	"relay/publish": {{name: "outbox row", run: waiting("relay")}},
-	"relay/clear":   {{name: "outbox row", run: waiting("relay")}},
-	"relay/sweep":   {{name: "run that policy never heard of", run: sweep}},
+	"relay/publish": {
+		{name: "outbox row", run: waiting("relay")},
+		{name: "event that the broker loses", sides: []string{wiped}, run: brokerWiped},
+	},
+	"relay/clear": {{name: "outbox row", run: waiting("relay")}},
+	"relay/sweep": {{name: "run that policy never heard of", run: sweep}},
 
 	"policy/decide": {{name: "intent", keyed: true, run: waiting("policy")}},
 	"policy/ack":    {{name: "intent", run: waiting("policy")}},

@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
+	"github.com/holdpoint/holdpoint/pkg/bus"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
@@ -27,4 +29,27 @@ func sweep(ctx context.Context, t *trial) error {
 		return err
 	}
 	return errors.Join(t.strike(ctx), t.start(ledger.Policy))
+}
+
+// brokerWiped takes the broker's store away when an intent is published and no longer in the outbox. It must come back from Postgres
+// alone (B4). What integrators have published and intake has not claimed is lost with the store: no answer had been given for it.
+func brokerWiped(ctx context.Context, t *trial) error {
+	if err := poll(ctx, "intake to have nothing to do", func() (bool, error) {
+		return t.consumed(ctx, bus.IngressStream(tenant), bus.IntakeConsumer)
+	}); err != nil {
+		return err
+	}
+	t.down(ledger.Policy)
+	if err := t.deliver(ctx); err != nil {
+		return err
+	}
+	if err := poll(ctx, "the outbox to be empty", func() (bool, error) { return t.outboxEmpty(ctx) }); err != nil {
+		return err
+	}
+	t.nats.Close()
+	t.struck = "store lost"
+	if err := os.RemoveAll(t.brokerDir()); err != nil {
+		return fmt.Errorf("wipe the broker: %w", err)
+	}
+	return errors.Join(t.runBroker(ctx), t.start(ledger.Policy), t.awaitStreams(ctx))
 }

@@ -88,7 +88,7 @@ func (r *report) write(out io.Writer, file string) error {
 }
 
 // columns are the sides in the order of the table.
-var columns = []string{before, after, mid, accepted, stopped}
+var columns = []string{before, after, mid, accepted, stopped, wiped}
 
 // text is the report for people.
 func (r *report) text() string {

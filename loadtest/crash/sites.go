@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -40,6 +41,23 @@ func sidesOf(kind fault.Kind) []string {
 		return []string{before, after, mid}
 	}
 	return []string{before, after}
+}
+
+// undeclared tells of the tables' entries that the build does not know, and of commits whose SQL the proxy does not know.
+func undeclared(sites []fault.Site) error {
+	kinds := kindsOf(sites)
+	var problems []error
+	for name := range journeys {
+		if kinds[name] == "" {
+			problems = append(problems, fmt.Errorf("the suite has journeys to %s, and the build has no such boundary", name))
+		}
+	}
+	for name, kind := range kinds {
+		if (kind == fault.KindCommit) != (commitSQL[name] != "") && journeys[name] != nil {
+			problems = append(problems, fmt.Errorf("the suite's list of commits disagrees with the build over %s, which is a %s", name, kind))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // casesOf are all cases of the sites that a build knows: each journey through a site with each side. Sites that no journey reaches

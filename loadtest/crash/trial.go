@@ -21,6 +21,7 @@ const (
 	mid      = string(fault.Mid)
 	accepted = "accepted" // the provider has accepted and not answered
 	stopped  = "stopped"  // frozen, not killed
+	wiped    = "wiped"    // the broker's store is lost, and no process dies
 )
 
 // testCase is one death on one journey.

@@ -89,6 +89,9 @@ func (g *Group[In, Out]) enter(c call[In, Out]) error {
 	}
 }
 
+// Waiting is how many callers wait for a batch.
+func (g *Group[In, Out]) Waiting() int { return len(g.calls) }
+
 // Close lets the workers finish what waits and ends them. A later Do is told that the group shuts down.
 func (g *Group[In, Out]) Close() {
 	g.once.Do(func() {

@@ -78,6 +78,7 @@ type Leased struct {
 // is closed (D9), whose execute-by has passed, whose former owner reported something that was not read yet (D7), or whose
 // target has another effect in flight or unknown (R8).
 func (l *Ledger) Lease(ctx context.Context, req LeaseRequest) ([]Leased, error) {
+	req.Requested = slices.Clone(req.Requested)
 	slices.SortFunc(req.Requested, EffectKey.compare)
 	req.Requested = slices.Compact(req.Requested)
 	var leased []Leased

@@ -88,7 +88,9 @@ func (l *Ledger) settleParked(ctx context.Context, id uuid.UUID, by, state strin
 	if by == "" {
 		return errors.New("a parked message is settled by somebody: say who")
 	}
+	repeated := false
 	return l.command(ctx, "settle_parked", func(ctx context.Context) error {
+		defer func() { repeated = true }()
 		return l.transaction(ctx, l.site("settle_parked"), nil, func(tx pgx.Tx) error {
 			rows, err := tx.Query(ctx, `update parked_messages set state = $3, settled_at = clock_timestamp(), settled_by = $2
 where parked_id = $1 and state = 'parked' returning `+parkedColumns, id, by, state)
@@ -97,7 +99,7 @@ where parked_id = $1 and state = 'parked' returning `+parkedColumns, id, by, sta
 			}
 			p, err := pgx.CollectExactlyOneRow(rows, scanParked)
 			if errors.Is(err, pgx.ErrNoRows) {
-				return ErrNotParked
+				return settledAlready(ctx, tx, id, by, state, repeated)
 			}
 			if err != nil {
 				return err
@@ -109,6 +111,17 @@ where parked_id = $1 and state = 'parked' returning `+parkedColumns, id, by, sta
 			return then(ctx, tx, p, event)
 		})
 	})
+}
+
+// settledAlready is nil where this very command settled the message and lost the answer to its COMMIT (STO-04).
+func settledAlready(ctx context.Context, tx pgx.Tx, id uuid.UUID, by, state string, repeated bool) error {
+	var ours bool
+	err := tx.QueryRow(ctx, `select exists (select from parked_messages where parked_id = $1 and settled_by = $2 and state = $3)`, id, by, state).
+		Scan(&ours)
+	if err == nil && !(ours && repeated) {
+		err = ErrNotParked
+	}
+	return err
 }
 
 // streamOf is the stream that takes the message's subject.

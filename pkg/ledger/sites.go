@@ -14,8 +14,6 @@ var commits = map[string][]string{
 	"decide":           {Policy},
 	"lease":            {Dispatcher},
 	"record_outcomes":  {Dispatcher},
-	"return_to_review": {Dispatcher, Reconciler},
-	"expire_leases":    {Reconciler},
 	"record_lookups":   {Reconciler},
 	"read_outcomes":    {Reconciler},
 	"postpone":         {Reconciler},

@@ -91,9 +91,15 @@ func (b *bench) again() {
 // look polls for what is due.
 func (b *bench) look() {
 	b.t.Helper()
+	b.pollNow()
+	b.inFlight.Wait()
+}
+
+// pollNow is look without waiting for the calls.
+func (b *bench) pollNow() {
+	b.t.Helper()
 	_, err := b.poll(b.t.Context())
 	require.NoError(b.t, err)
-	b.inFlight.Wait()
 }
 
 // beforeLeave has something happen when an attempt asks leave to send: after all checks, before the first byte.

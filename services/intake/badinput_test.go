@@ -98,6 +98,7 @@ func TestBadInput(t *testing.T) {
 		before := r.stored()
 		for _, tc := range badInputs() {
 			t.Run(tc.name, func(t *testing.T) {
+				r := r.as(t)
 				what := map[string]string{"tenant": demo, "door": "http", "verb": "event", "result": tc.code}
 				counted := r.counted("holdpoint_intake_answers_total", what)
 				a := r.send(call{path: "/v1/sources/" + or(tc.source, "drafts") + "/events", header: tc.header, body: tc.body})
@@ -124,6 +125,7 @@ func TestBadInput(t *testing.T) {
 			badInput{"ALease", "", map[string][]string{"Idempotency-Key": {"k"}, "holdpoint-owner": {"me"}}, `{}`, 403, contracts.CodeForbidden})
 		for _, tc := range cases {
 			t.Run(tc.name, func(t *testing.T) {
+				r := r.as(t)
 				parked := r.count("select count(*) from parked_messages")
 				a := next(r.world, r.publish(message{source: tc.source, header: tc.header, body: tc.body}))
 				require.Equal(t, tc.code, a.problem.Code)

@@ -219,10 +219,11 @@ func (w *world) request(tenant, verb string, header map[string][]string, body st
 	return decode(w, response.Data, 0, response.Header)
 }
 
-// told is the data of all events of a type that were committed for the tenants, as the relay will publish them.
-func told[D contracts.Data](w *world, subject string) []D {
+// told is the data of the events that were committed on a subject, as the relay will publish them; of all runs or of some.
+func told[D contracts.Data](w *world, subject string, runs ...string) []D {
 	w.t.Helper()
-	rows, err := w.sql.Query(w.t.Context(), "select payload from event_log where subject = $1 order by event_id", subject)
+	rows, err := w.sql.Query(w.t.Context(), `select payload from event_log
+where subject = $1 and (cardinality($2::uuid[]) = 0 or run_id = any($2)) order by event_id`, subject, append([]string{}, runs...))
 	require.NoError(w.t, err)
 	defer rows.Close()
 	var all []D

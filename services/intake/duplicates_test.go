@@ -149,35 +149,34 @@ func TestDuplicates(t *testing.T) {
 
 	// Every state has its own answer (K9, K14). What later services write is written here by hand.
 	t.Run("ADuplicateIsToldTheStateOrTheResult", func(t *testing.T) {
+		shared := setup(t)
 		for _, tc := range []struct{ name, change, result, state, outcome string }{
-			{"Processing", "", contracts.ResultDuplicate, "processing", ""},
-			{"AwaitingHuman", "update runs set state = 'awaiting_human'", contracts.ResultDuplicate, "awaiting_human", ""},
-			{"Approved", "update runs set state = 'approved'", contracts.ResultDuplicate, "approved", ""},
-			{"Completed", "update runs set state = 'completed', outcome = 'executed', ended_at = now()", contracts.ResultDuplicateWithResult,
+			{"Processing", "state = 'processing'", contracts.ResultDuplicate, "processing", ""},
+			{"AwaitingHuman", "state = 'awaiting_human'", contracts.ResultDuplicate, "awaiting_human", ""},
+			{"Approved", "state = 'approved'", contracts.ResultDuplicate, "approved", ""},
+			{"Completed", "state = 'completed', outcome = 'executed', ended_at = now()", contracts.ResultDuplicateWithResult,
 				"completed", "executed"},
-			{"Rejected", "update runs set state = 'failed_terminal', outcome = 'rejected', ended_at = now()", contracts.ResultDuplicateWithResult,
+			{"Rejected", "state = 'failed_terminal', outcome = 'rejected', ended_at = now()", contracts.ResultDuplicateWithResult,
 				"failed_terminal", "rejected"},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
-				r := setup(t)
-				first := r.post("inline", "k", goodEvent)
+				r := shared.as(t)
+				first := r.post("inline", tc.name, goodEvent)
 				require.Equal(t, http.StatusAccepted, first.status)
-				if tc.change != "" {
-					r.exec(tc.change)
-				}
+				r.exec("update runs set "+tc.change+" where idempotency_key = $1", tc.name)
 				over := map[string]answer{
-					"http": r.post("inline", "k", goodEvent),
-					"nats": next(r.world, r.publish(message{source: "inline", header: keyed("k"), body: goodEvent})),
+					"http": r.post("inline", tc.name, goodEvent),
+					"nats": next(r.world, r.publish(message{source: "inline", header: keyed(tc.name), body: goodEvent})),
 					"get":  r.send(call{method: http.MethodGet, path: "/v1/runs/" + first.runID()}),
-					"find": r.send(call{method: http.MethodGet, path: "/v1/runs?key=k", token: keyOf(demo) + "-read"}),
-					"api":  r.request(demo, "get", nil, `{"key":"k"}`),
+					"find": r.send(call{method: http.MethodGet, path: "/v1/runs?key=" + tc.name, token: keyOf(demo) + "-read"}),
+					"api":  r.request(demo, "get", nil, `{"key":"`+tc.name+`"}`),
 				}
 				for door, a := range over {
 					require.Equal(t, tc.result, a.result(), door)
 					require.Equal(t, tc.state, a.State, door)
 					require.Equal(t, tc.outcome, a.Outcome, door)
 					require.Equal(t, first.runID(), a.runID(), door)
-					require.Equal(t, "k", a.IdempotencyKey, door)
+					require.Equal(t, tc.name, a.IdempotencyKey, door)
 				}
 				status := http.StatusAccepted
 				if tc.outcome != "" {
@@ -185,8 +184,8 @@ func TestDuplicates(t *testing.T) {
 				}
 				require.Equal(t, status, over["http"].status)
 				require.Equal(t, http.StatusOK, over["get"].status)
-				require.Equal(t, 1, r.count("select version from runs"), "nothing restarts")
-				require.Equal(t, 1, r.count("select count(*) from event_log"))
+				require.Equal(t, 1, r.count("select version from runs where idempotency_key = $1", tc.name), "nothing restarts")
+				require.Equal(t, 1, r.count("select count(*) from event_log where run_id = $1", first.runID()))
 			})
 		}
 	})
@@ -218,7 +217,7 @@ func TestCallers(t *testing.T) {
 		{"NoKeyToFindBy", http.MethodGet, "/v1/runs", "", contracts.CodeKeyMissing},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			a := r.send(call{method: tc.method, path: tc.path, token: tc.token, header: keyed("k"), body: `{}`})
+			a := r.as(t).send(call{method: tc.method, path: tc.path, token: tc.token, header: keyed("k"), body: `{}`})
 			require.Equal(t, tc.code, a.problem.Code)
 			require.Equal(t, a.problem.Status, a.status)
 			require.Equal(t, tc.code == contracts.CodeUnauthenticated, len(a.header["Www-Authenticate"]) == 1)

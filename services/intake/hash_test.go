@@ -46,6 +46,7 @@ func TestPayloadHash(t *testing.T) {
 	}
 	for i, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
+			r := r.as(t)
 			want := contracts.CodePayloadMismatch
 			if tc.same {
 				want = contracts.ResultDuplicate
@@ -69,6 +70,7 @@ func TestPayloadHash(t *testing.T) {
 
 	// The stored original gives the stored hash; text that jsonb has re-written would not (HASH-05).
 	t.Run("TheHashOfTheStoredOriginal", func(t *testing.T) {
+		r := r.as(t)
 		const body = `{"bb":1.0,"a":1, "cccccccccc":1e2,"d":-0}`
 		require.Equal(t, contracts.ResultAccepted, r.post("drafts", "stored", body).result())
 		stored := one[[]byte](r.world, "select p.payload from run_payloads p join runs using (tenant_id, run_id) where idempotency_key = 'stored'")
@@ -82,6 +84,7 @@ func TestPayloadHash(t *testing.T) {
 
 	// An account number is shown and sent as the digits that were sent (HASH-02).
 	t.Run("DigitsBeyond2To53ReachTheIntent", func(t *testing.T) {
+		r := r.as(t)
 		event := strings.NewReplacer("crm.contact.update", "ledger.entry.add", `{"fields":{"city":"Lisbon"}}`, `{"account":9007199254740993}`).
 			Replace(goodEvent)
 		require.Equal(t, contracts.ResultAccepted, r.post("inline", "digits", event).result())
@@ -91,6 +94,7 @@ func TestPayloadHash(t *testing.T) {
 
 	// Numbers that explode when written out are refused at once (HASH-03).
 	t.Run("GiantNumbersAreRefusedByTheirPlace", func(t *testing.T) {
+		r := r.as(t)
 		for _, body := range []string{`{"a":1e400}`, `{"a":1e131071}`, `{"a":1e1000000000}`, `{"a":-1e-1000000000}`} {
 			a := r.post("drafts", "giant", body)
 			require.Equal(t, http.StatusBadRequest, a.status, body)

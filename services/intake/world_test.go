@@ -153,13 +153,7 @@ func (w *world) start() *replica { return w.startOn(w.db.URL) }
 // startOn runs a replica that reaches Postgres at another address.
 func (w *world) startOn(databaseURL string) *replica {
 	w.t.Helper()
-	pool, err := postgres.Open(w.t.Context(), postgres.PoolConfig{URL: databaseURL, Role: "holdpoint_intake", ApplicationName: "intake"})
-	require.NoError(w.t, err)
-	l, err := ledger.New(ledger.Config{Pool: pool, Service: ledger.Intake})
-	require.NoError(w.t, err)
-	env := &service.Env{Service: ledger.Intake, Log: slog.New(w.logs), Pool: pool, Ledger: l, Bus: bustest.Connect(w.t, w.bus.URL()),
-		Config: w.config, Meter: w.meter.Meter("test")}
-	in, err := intake.New(w.t.Context(), env, intake.Settings{Addr: "127.0.0.1:0"}.Quick())
+	in, pool, err := w.make(databaseURL)
 	require.NoError(w.t, err)
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	ended := make(chan error, 1)
@@ -173,6 +167,26 @@ func (w *world) startOn(databaseURL string) *replica {
 	})
 	w.t.Cleanup(func() { _ = r.stop() })
 	return r
+}
+
+// make is an intake that has yet to run, and its pool.
+func (w *world) make(databaseURL string) (*intake.Intake, *pgxpool.Pool, error) {
+	w.t.Helper()
+	pool, err := postgres.Open(w.t.Context(), postgres.PoolConfig{URL: databaseURL, Role: "holdpoint_intake", ApplicationName: "intake"})
+	require.NoError(w.t, err)
+	l, err := ledger.New(ledger.Config{Pool: pool, Service: ledger.Intake})
+	require.NoError(w.t, err)
+	env := &service.Env{Service: ledger.Intake, Log: slog.New(w.logs), Pool: pool, Ledger: l, Bus: bustest.Connect(w.t, w.bus.URL()),
+		Config: w.config, Meter: w.meter.Meter("test")}
+	in, err := intake.New(w.t.Context(), env, intake.Settings{Addr: "127.0.0.1:0"}.Quick())
+	return in, pool, err
+}
+
+// as is the same replica for a case that shares it and reports to t.
+func (r *replica) as(t testing.TB) *replica {
+	w := *r.world
+	w.t = t
+	return &replica{world: &w, url: r.url, pool: r.pool, stop: r.stop}
 }
 
 // count counts rows.

@@ -50,10 +50,9 @@ type again struct {
 //  5. the effect was not sent in time: people decide again, unless it may have been sent;
 //  6. it is unknown: ask.
 func decide(e *ledger.Open, op *config.Operation) (ledger.Settlement, bool) {
-	disputed := e.State == ledger.EffectHeld && e.HoldReason == ledger.HoldDisputed
 	reported := outcome.Class(e.ReportedClass)
 	switch {
-	case e.UnreadOutcome && reported == outcome.Succeeded && e.State != ledger.EffectSending && !disputed:
+	case e.UnreadOutcome && reported == outcome.Succeeded && mayCompleteLate(e):
 		return ledger.Settlement{Move: "late_success", MaybeSent: true, ExternalID: e.ExternalID, NextCheck: ledger.Never}, true
 	case e.UnreadOutcome && e.State == ledger.EffectPending && reported.MaybeSent():
 		return ledger.Settlement{Move: "doubt", MaybeSent: true, NextCheck: indexLag(op)}, true
@@ -69,6 +68,17 @@ func decide(e *ledger.Open, op *config.Operation) (ledger.Settlement, bool) {
 		return ledger.Settlement{Move: "look"}, true
 	}
 	return ledger.Settlement{}, false
+}
+
+// mayCompleteLate: the effect is open, nobody is sending it, and no operator says that the provider is wrong.
+func mayCompleteLate(e *ledger.Open) bool {
+	switch e.State {
+	case ledger.EffectPending, ledger.EffectUnknown, ledger.EffectAccepted:
+		return true
+	case ledger.EffectHeld:
+		return e.HoldReason != ledger.HoldDisputed
+	}
+	return false
 }
 
 // notInTime is what people are told of an effect whose execute-by has passed (A14).

@@ -139,16 +139,16 @@ func (w *World) Send(e Event) error {
 	return err
 }
 
-// Door delivers an event once.
-type Door func(Event) (Reply, error)
+// door delivers an event once.
+type door func(Event) (Reply, error)
 
-// Doors are the two ways in, as a sender uses them who delivers again after a while without an answer.
-func (w *World) Doors() []Door {
-	return []Door{w.TryPost, func(e Event) (Reply, error) { return w.TryPublish(e, redeliverAfter) }}
+// doors are the two ways in, as a sender uses them who delivers again after a while without an answer.
+func (w *World) doors() []door {
+	return []door{w.TryPost, func(e Event) (Reply, error) { return w.TryPublish(e, redeliverAfter) }}
 }
 
-// Deliver does what every integrator must: it delivers, and delivers again, until it is answered that the event is stored.
-func (w *World) Deliver(ctx context.Context, e Event, door Door) (Reply, error) {
+// insist does what every integrator must: it delivers, and delivers again, until it is answered that the event is stored.
+func (w *World) insist(ctx context.Context, e Event, door door) (Reply, error) {
 	for {
 		reply, err := door(e)
 		if err == nil && reply.Problem == nil {

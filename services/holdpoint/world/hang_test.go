@@ -24,7 +24,8 @@ func TestProviderThatHangsHoldsNoTransaction(t *testing.T) {
 	}))
 	ids := w.Fault(sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, PerReference: true, Nth: 1, Count: 1},
 		Fault: sandbox.Fault{Kind: sandbox.AcceptThenHang, Duration: sandbox.Duration(time.Minute)}})
-	events := w.Journey(effects)
+	events := w.Updates(effects)
+	w.Deliver(events)
 	require.NoError(t, w.Sandbox.AwaitFault(t.Context(), ids[0], effects))
 	require.EqualValues(t, effects, w.Count("select count(*) from effects where state = 'sending'"))
 

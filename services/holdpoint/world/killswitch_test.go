@@ -19,9 +19,10 @@ const queued = 200
 // TestKillSwitchStopsTheQueue is what flags that only guard new work fail at: the queue, retries, restarts (DSP-13).
 func TestKillSwitchStopsTheQueue(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.WithConfig(atOnce(8)))
-	w.Fault(slow(150 * time.Millisecond))
-	events := w.Journey(queued)
+	w := world.New(t, world.WithConfig(atOnce(16)))
+	w.Fault(slow(250 * time.Millisecond))
+	events := w.Updates(queued)
+	w.Deliver(events)
 	_, err := w.Sandbox.AwaitWrites(t.Context(), sandbox.Filter{}, 10)
 	require.NoError(t, err)
 

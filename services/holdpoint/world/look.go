@@ -8,6 +8,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdpoint/holdpoint/contracts"
 	"github.com/holdpoint/holdpoint/loadtest/sandbox"
 )
 
@@ -46,10 +47,15 @@ func (w *World) State(e Event) string {
 	return state
 }
 
-// Await waits until the event's run is in a state.
+// Await waits until the event's run is in a state. A run that has ended in another will not get there.
 func (w *World) Await(e Event, state string) {
 	w.t.Helper()
-	w.Until(e.Key+" "+state, func() bool { return w.State(e) == state })
+	w.Until(e.Key+" "+state, func() bool {
+		now := w.State(e)
+		ended := now == contracts.StateCompleted || now == contracts.StateFailedTerminal
+		require.False(w.t, ended && now != state, "the run of %s has ended as %s where %s is awaited", e.Key, now, state)
+		return now == state
+	})
 }
 
 // Rows is a digest of every table that a run leaves rows in: where it is the same, nothing was written.

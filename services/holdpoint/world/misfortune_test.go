@@ -36,7 +36,9 @@ func TestJourneyEndsInTheSameRowsWhateverTheWiresDo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := world.New(t, world.WithLuck(c.luck))
-			w.Arrive(w.Journey(runs))
+			events := w.Updates(runs)
+			w.Deliver(events)
+			w.Arrive(events)
 			for _, fate := range c.happened {
 				require.Positive(t, w.Happened(fate), fate)
 			}
@@ -74,8 +76,9 @@ func TestJourneyEndsInTheSameRowsWhateverFallsOver(t *testing.T) {
 			w.Fault(slow(100 * time.Millisecond))
 			var events []world.Event
 			for _, blow := range blows {
-				share, stored := w.Depart(runs / len(blows))
+				share := w.Updates(runs / len(blows))
 				events = append(events, share...)
+				stored := w.Depart(share)
 				w.Until("a call to the provider", func() bool {
 					return w.Count("select count(*) from effects where state = 'sending'") > 0 && w.State(share[0]) != ""
 				})
@@ -87,42 +90,62 @@ func TestJourneyEndsInTheSameRowsWhateverFallsOver(t *testing.T) {
 	}
 }
 
-// TestJourneyEndsInTheSameRowsWhateverTheProviderDoes spoils the first attempt of every operation.
+// TestJourneyEndsInTheSameRowsWhateverTheProviderDoes spoils the first attempt of every operation, each share of the journey in
+// its own way, all in one world at the same time.
 func TestJourneyEndsInTheSameRowsWhateverTheProviderDoes(t *testing.T) {
 	t.Parallel()
-	lagging := func(c *config.Config) {
-		for _, k := range c.Tenants[0].Connectors {
-			for _, op := range k.Operations {
-				op.Lookup.IndexLag = 1500 * time.Millisecond
-			}
+	w := world.New(t)
+	accepting := []sandbox.Fault{
+		{Kind: sandbox.AcceptThenHang}, {Kind: sandbox.AcceptThenReset}, {Kind: sandbox.ErrorAfterAccept, Status: 503},
+		{Kind: sandbox.ErrorAfterAccept, Status: 500}, {Kind: sandbox.TruncateBody},
+	}
+	refusing := []sandbox.Fault{
+		{Kind: sandbox.HangBeforeAccept}, {Kind: sandbox.ResetBeforeAccept}, {Kind: sandbox.ErrorBeforeAccept, Status: 500},
+		{Kind: sandbox.Redirect, Status: 307, Location: "/elsewhere"}, {Kind: sandbox.RateLimit, RetryAfter: "1"},
+	}
+	events := w.Updates(2 * runs)
+	faults := slices.Concat(accepting, refusing)
+	for i, e := range events {
+		w.Fault(firstAttempt(e, faults[i%len(faults)]))
+	}
+	w.Deliver(events)
+	w.Arrive(events)
+	for i, e := range events {
+		effect := w.Explain(e).Effects[0]
+		kind := faults[i%len(faults)]
+		if i%len(faults) < len(accepting) {
+			require.Len(t, effect.Attempts, 1, "after %+v the first attempt is found by reading and not repeated", kind)
+			require.Equal(t, "found", effect.Lookups[len(effect.Lookups)-1].Verdict, kind)
+			continue
+		}
+		require.Len(t, effect.Attempts, 2, kind)
+		if kind.Kind != sandbox.RateLimit { // which says for certain that nothing was done
+			require.GreaterOrEqual(t, len(effect.Lookups), 2, "one look is no proof of absence after %+v", kind)
 		}
 	}
-	for name, c := range map[string]struct {
-		fault   sandbox.Fault
-		options []world.Option
-		found   bool // by reading: the first attempt was the write
-	}{
-		"AcceptsThenHangs":         {fault: sandbox.Fault{Kind: sandbox.AcceptThenHang}, found: true},
-		"AcceptsThenResets":        {fault: sandbox.Fault{Kind: sandbox.AcceptThenReset}, found: true},
-		"AcceptsThenFails":         {fault: sandbox.Fault{Kind: sandbox.ErrorAfterAccept, Status: 503}, found: true},
-		"AcceptsThenAnswersByHalf": {fault: sandbox.Fault{Kind: sandbox.TruncateBody}, found: true},
-		"AcceptsAndItsSearchLags": {fault: sandbox.Fault{Kind: sandbox.AcceptThenReset}, found: true, options: []world.Option{
-			world.WithConfig(lagging), world.WithSandbox(func(c *sandbox.Config) { c.CRM.IndexLag = sandbox.Duration(time.Second) })}},
-		"HangsWithoutAccepting":  {fault: sandbox.Fault{Kind: sandbox.HangBeforeAccept}},
-		"ResetsWithoutAccepting": {fault: sandbox.Fault{Kind: sandbox.ResetBeforeAccept}},
-		"FailsWithoutAccepting":  {fault: sandbox.Fault{Kind: sandbox.ErrorBeforeAccept, Status: 500}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			w := world.New(t, c.options...)
-			w.Fault(sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, PerReference: true, Nth: 1}, Fault: c.fault})
-			w.Arrive(w.Journey(runs))
-			attempts := int64(runs)
-			if !c.found {
-				attempts *= 2
+}
+
+// TestSearchThatLagsProvesNothing has a provider accept, reset, and show the write to its search only later (REC-03).
+func TestSearchThatLagsProvesNothing(t *testing.T) {
+	t.Parallel()
+	w := world.New(t, world.WithSandbox(func(c *sandbox.Config) { c.CRM.IndexLag = sandbox.Duration(time.Second) }),
+		world.WithConfig(func(c *config.Config) {
+			for _, k := range c.Tenants[0].Connectors {
+				for _, op := range k.Operations {
+					op.Lookup.IndexLag = 1500 * time.Millisecond
+				}
 			}
-			require.Equal(t, attempts, w.Count("select count(*) from effect_attempts"))
-			require.GreaterOrEqual(t, w.Count("select count(*) from lookups"), int64(runs))
-		})
+		}))
+	events := w.Updates(10)
+	for _, e := range events {
+		w.Fault(firstAttempt(e, sandbox.Fault{Kind: sandbox.AcceptThenReset}))
 	}
+	w.Deliver(events)
+	w.Arrive(events)
+	require.EqualValues(t, len(events), w.Count("select count(*) from effect_attempts"))
+}
+
+// firstAttempt spoils the first attempt of one operation.
+func firstAttempt(e world.Event, fault sandbox.Fault) sandbox.Rule {
+	return sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, Reference: e.OperationID(), Nth: 1}, Fault: fault}
 }

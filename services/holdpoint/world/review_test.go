@@ -46,6 +46,7 @@ func TestWhatChangedSinceItWasAuthorizedGoesBackToPeople(t *testing.T) {
 		edit(t, w, event)
 		w.Start(ledger.Dispatcher)
 		returned(t, w, event, "target_changed", "at version 2; the proposal was made from version 1")
+		require.False(t, w.Explain(event).Effects[0].Attempts[0].Sent)
 		require.Equal(t, "Porto", field(t, w, event, "city"))
 	})
 
@@ -57,7 +58,8 @@ func TestWhatChangedSinceItWasAuthorizedGoesBackToPeople(t *testing.T) {
 		w.Start(ledger.Dispatcher)
 		require.NoError(t, w.Sandbox.AwaitFault(t.Context(), ids[0], 1))
 		edit(t, w, event)
-		returned(t, w, event, "target_changed", "between the last look and the write")
+		returned(t, w, event, "target_changed", "at version 2; the proposal was made from version 1")
+		require.Equal(t, "version_conflict", w.Explain(event).Effects[0].Attempts[0].Class, "the provider's own check has caught it")
 		require.Equal(t, "Porto", field(t, w, event, "city"))
 	})
 

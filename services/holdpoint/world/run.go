@@ -15,41 +15,41 @@ import (
 // deliverers is how many events of a journey are on their way at once.
 const deliverers = 8
 
-// Journey delivers n updates, every second one over NATS, each until it is answered, and returns when all are stored. Each event
-// reaches at least one of its doors; what is answered as stored must never be lost.
-func (w *World) Journey(n int) []Event {
-	w.t.Helper()
+// Updates makes the events of a journey of n runs.
+func (w *World) Updates(n int) []Event {
 	events := make([]Event, n)
 	for i := range events {
 		events[i] = w.Update()
 	}
-	require.NoError(w.t, w.deliverAll(events))
 	return events
 }
 
-// Depart is Journey, without waiting: the events are on their way when it returns. wait returns when all are stored.
-func (w *World) Depart(n int) (events []Event, wait func()) {
-	events = make([]Event, n)
-	for i := range events {
-		events[i] = w.Update()
-	}
-	stored := make(chan error, 1)
-	go func() { stored <- w.deliverAll(events) }()
-	return events, func() {
+// Deliver sends the events, every second one over NATS, each until it is answered, and returns when all are stored. What is
+// answered as stored must never be lost.
+func (w *World) Deliver(events []Event) {
+	w.t.Helper()
+	require.NoError(w.t, w.deliverAll(events))
+}
+
+// Depart is Deliver, without waiting: the events are on their way when it returns. stored waits.
+func (w *World) Depart(events []Event) (stored func()) {
+	done := make(chan error, 1)
+	go func() { done <- w.deliverAll(events) }()
+	return func() {
 		w.t.Helper()
-		require.NoError(w.t, <-stored)
+		require.NoError(w.t, <-done)
 	}
 }
 
 func (w *World) deliverAll(events []Event) error {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
-	doors := w.Doors()
+	doors := w.doors()
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(deliverers)
 	for i, e := range events {
 		group.Go(func() error {
-			_, err := w.Deliver(ctx, e, doors[i%len(doors)])
+			_, err := w.insist(ctx, e, doors[i%len(doors)])
 			return err
 		})
 	}

@@ -139,7 +139,7 @@ func (w *World) end() {
 		}
 	}
 	for _, r := range zombies {
-		_ = r.wait() // a crashed service has no say
+		go func() { _ = r.wait() }() // it reaches nobody, and may take its time to give up
 	}
 	w.events.stop()
 	w.broker.close()
@@ -165,7 +165,7 @@ func (w *World) Until(what string, holds func() bool) {
 
 // Patience of every wait, and how often it looks. A shared two-core machine may be slow.
 const (
-	patience  = 90 * time.Second
+	patience  = 60 * time.Second
 	pollEvery = 20 * time.Millisecond
 )
 

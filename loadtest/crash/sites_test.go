@@ -1,0 +1,146 @@
+package crash
+
+import (
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdpoint/holdpoint/pkg/config"
+	"github.com/holdpoint/holdpoint/pkg/fault"
+)
+
+// declared are boundaries of every service and kind for which the suite has journeys.
+func declared() []fault.Site {
+	kinds := map[string]fault.Kind{"ack": fault.KindAck, "publish": fault.KindPublish, "send": fault.KindProviderSend, "answer": fault.KindProviderAnswer}
+	var sites []fault.Site
+	for name := range journeys {
+		c := testCase{site: name}
+		site := fault.Site{Service: c.service(), Name: name[len(c.service())+1:], Kind: fault.KindCommit}
+		if kind, other := kinds[site.Name]; other {
+			site.Kind = kind
+		}
+		sites = append(sites, site)
+	}
+	slices.SortFunc(sites, func(a, b fault.Site) int { return slices.Compare([]byte(a.String()), []byte(b.String())) })
+	return sites
+}
+
+func TestCases(t *testing.T) {
+	t.Parallel()
+
+	t.Run("CommitIsKilledBeforeAndAfterAndCutInTheMiddle", func(t *testing.T) {
+		t.Parallel()
+		sides := map[string]bool{}
+		for _, c := range casesOf([]fault.Site{{Service: "policy", Name: "decide", Kind: fault.KindCommit}}) {
+			sides[c.side] = true
+		}
+		require.Equal(t, map[string]bool{before: true, after: true, mid: true}, sides)
+	})
+
+	t.Run("EverySiteHasCasesAndEveryCommitItsSQL", func(t *testing.T) {
+		t.Parallel()
+		require.NoError(t, undeclared(declared()))
+		for _, site := range declared() {
+			require.NotEmpty(t, casesOf([]fault.Site{site}), site.String())
+		}
+	})
+
+	t.Run("SiteThatTheBuildLostIsNoticed", func(t *testing.T) {
+		t.Parallel()
+		require.ErrorContains(t, undeclared(declared()[1:]), "the build has no such boundary")
+	})
+
+	t.Run("CommitWithoutSQLIsNoticed", func(t *testing.T) {
+		t.Parallel()
+		sites := declared()
+		at := slices.IndexFunc(sites, func(s fault.Site) bool { return s.Kind == fault.KindAck })
+		sites[at].Kind = fault.KindCommit
+		require.ErrorContains(t, undeclared(sites), "disagrees with the build over "+sites[at].String())
+	})
+}
+
+func TestSample(t *testing.T) {
+	t.Parallel()
+	sites := declared()
+	kinds, cases := kindsOf(sites), casesOf(sites)
+
+	t.Run("CoversEveryServiceWithItsKindsAndEverySide", func(t *testing.T) {
+		t.Parallel()
+		want := map[string]bool{}
+		for _, c := range cases {
+			newsOf(c, kinds, want)
+		}
+		for seed := range uint64(200) {
+			got := map[string]bool{}
+			for _, c := range sample(cases, kinds, seed, shortCases) {
+				newsOf(c, kinds, got)
+			}
+			require.Equal(t, want, got, "seed %d", seed)
+		}
+	})
+
+	t.Run("IsTheSameForTheSameSeedAndSmall", func(t *testing.T) {
+		t.Parallel()
+		names := func(seed uint64) (all []string) {
+			for _, c := range sample(cases, kinds, seed, shortCases) {
+				all = append(all, c.String())
+			}
+			return all
+		}
+		require.Equal(t, names(7), names(7))
+		require.NotEqual(t, names(7), names(8))
+		require.LessOrEqual(t, len(names(7)), shortCases+4)
+	})
+
+	t.Run("LeavesOutWhatHealsForLong", func(t *testing.T) {
+		t.Parallel()
+		for seed := range uint64(200) {
+			for _, c := range sample(cases, kinds, seed, shortCases) {
+				require.False(t, c.slow(c.side), "seed %d: %s", seed, c)
+			}
+		}
+	})
+}
+
+func TestUnreached(t *testing.T) {
+	t.Parallel()
+	site := fault.Site{Service: "policy", Name: "decide", Kind: fault.KindCommit}
+	for name, c := range map[string]struct {
+		reached, struck map[string]bool
+		missing         bool
+	}{
+		"StruckSiteIsReached":           {map[string]bool{"policy/decide@before": true}, map[string]bool{"policy/decide": true}, false},
+		"SiteThatNobodyPassedIsMissing": {nil, map[string]bool{"policy/decide": true}, true},
+		"SiteThatNobodyDiedAtIsMissing": {map[string]bool{"policy/decide@after": true}, nil, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			require.Equal(t, c.missing, len(unreached([]fault.Site{site}, c.reached, c.struck)) == 1)
+		})
+	}
+}
+
+func TestSettings(t *testing.T) {
+	t.Parallel()
+
+	t.Run("AreTheExampleWithShortTimes", func(t *testing.T) {
+		t.Parallel()
+		dir := filepath.Join(t.TempDir(), "config")
+		require.NoError(t, writeSettings(example, dir))
+		loaded, err := config.LoadDir(dir)
+		require.NoError(t, err)
+		for _, c := range loaded.Tenants[0].Connectors {
+			require.LessOrEqual(t, c.Timeout.Seconds(), 1.0, c.ID)
+			for _, o := range c.Operations {
+				require.LessOrEqual(t, o.Lookup.IndexLag.Seconds(), 0.2, o.Name)
+			}
+		}
+		for _, s := range loaded.Tenants[0].Sources {
+			if s.Mode == config.ModeWorker {
+				require.LessOrEqual(t, s.Lease.Duration.Seconds(), 1.0, s.ID)
+			}
+		}
+	})
+}

@@ -1,0 +1,259 @@
+package dispatcher
+
+import (
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdpoint/holdpoint/loadtest/sandbox"
+	"github.com/holdpoint/holdpoint/pkg/config"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
+	"github.com/holdpoint/holdpoint/pkg/outcome"
+	"github.com/holdpoint/holdpoint/pkg/service/servicetest"
+)
+
+// unreachable points the CRM connector at a port where nobody listens.
+func unreachable(t *testing.T) func(*config.Tenant) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, listener.Close())
+	return func(c *config.Tenant) {
+		crm := servicetest.Connector(c, servicetest.CRM)
+		crm.BaseURL, crm.AllowedHosts = "http://"+listener.Addr().String(), nil
+	}
+}
+
+func backoff(b config.Backoff) func(*config.Tenant) {
+	return func(c *config.Tenant) { servicetest.Connector(c, servicetest.CRM).Backoff = b }
+}
+
+func withoutRead(c *config.Tenant) { servicetest.Operation(c, servicetest.CRM).Read = nil }
+
+// TestRetry is about effects that were certainly not sent.
+func TestRetry(t *testing.T) {
+	t.Parallel()
+	world := setup(t)
+	run := func(name string, test func(*bench, string)) {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(world.forCase(t), name)
+		})
+	}
+
+	run("AConnectionThatIsRefusedWasNotSent", func(b *bench, key string) {
+		b.Authorize(b.Contact(key))
+		b.with(unreachable(b.t), withoutRead).request(key)
+		attempts := b.Attempts(key)
+		require.Equal(b.t, string(outcome.NotSent), attempts[0].Class)
+		require.Contains(b.t, attempts[0].Detail, "refused")
+		e := b.Look(key)
+		require.Equal(b.t, ledger.EffectPending, e.State)
+		require.False(b.t, e.MaybeSent)
+		b.request(key)
+		require.Equal(b.t, ledger.EffectCompleted, b.Look(key).State)
+	})
+
+	run("ATargetThatCannotBeReadIsTriedAgain", func(b *bench, key string) {
+		b.Fault(sandbox.Match{Operation: sandbox.Read, PathPrefix: "/crm/contacts/c-" + key, Count: 1}, status(sandbox.ErrorBeforeAccept, 500, ""))
+		b.Authorize(b.Contact(key))
+		b.request(key)
+		require.Equal(b.t, string(outcome.NotSent), b.Attempts(key)[0].Class)
+		b.requireNothingSent(key)
+		b.request(key)
+		require.Equal(b.t, ledger.EffectCompleted, b.Look(key).State)
+	})
+
+	run("RetryAfterIsHonoured", func(b *bench, key string) {
+		b.Fault(sandbox.Match{PathPrefix: "/crm/contacts/c-" + key, Operation: sandbox.Update}, sandbox.Fault{Kind: sandbox.RateLimit, RetryAfter: "90"})
+		b.Authorize(b.Contact(key))
+		b.request(key)
+		require.Equal(b.t, 1, b.Count(`select count(*) from effects where run_id = $1
+  and next_check_at - updated_at between interval '90 seconds' and interval '91 seconds'`, servicetest.Effect(key).RunID))
+		b.look()
+		b.request(key)
+		require.Len(b.t, b.Attempts(key), 1, "neither the poll nor a repeated event comes before the time")
+	})
+
+	run("WithoutAUsableRetryAfterTheBackoffDecides", func(b *bench, key string) {
+		b.Fault(sandbox.Match{PathPrefix: "/crm/contacts/c-" + key, Operation: sandbox.Update}, sandbox.Fault{Kind: sandbox.RateLimit, RetryAfter: "-1"})
+		b.Authorize(b.Contact(key))
+		b.request(key)
+		require.Equal(b.t, 1, b.Count(`select count(*) from effects where run_id = $1
+  and next_check_at - updated_at <= interval '4 milliseconds'`, servicetest.Effect(key).RunID))
+	})
+
+	run("WhenAttemptsAreUsedUpItIsHeldAndTheRunStaysApproved", func(b *bench, key string) {
+		b.Authorize(b.Contact(key))
+		d := b.with(unreachable(b.t), withoutRead, backoff(config.Backoff{Base: time.Millisecond, Cap: time.Millisecond, Attempts: 2, Total: time.Hour}))
+		d.request(key)
+		require.Equal(b.t, ledger.EffectPending, b.Look(key).State)
+		b.Exec(`update effects set next_check_at = clock_timestamp() where run_id = $1`, servicetest.Effect(key).RunID)
+		d.request(key)
+		e := b.Look(key)
+		require.Equal(b.t, ledger.EffectHeld, e.State)
+		require.Equal(b.t, ledger.HoldExhausted, e.HoldReason)
+		require.Equal(b.t, ledger.RunApproved, b.World.Run(key).State)
+		require.Len(b.t, b.alerts(key), 1, "one alert")
+	})
+
+	run("TimeInTheQueueIsNotTimeOfTrying", func(b *bench, key string) {
+		b.Authorize(b.Contact(key))
+		b.Exec(`update effects set created_at = created_at - interval '2 hours' where run_id = $1`, servicetest.Effect(key).RunID)
+		b.with(unreachable(b.t), withoutRead).request(key)
+		require.Equal(b.t, ledger.EffectPending, b.Look(key).State, "its patience begins with the first attempt")
+	})
+
+	run("TheTotalTimeEndsToo", func(b *bench, key string) {
+		b.Authorize(b.Contact(key))
+		d := b.with(unreachable(b.t), withoutRead)
+		d.request(key)
+		b.Exec(`update effect_attempts set started_at = started_at - interval '2 hours' where run_id = $1`, servicetest.Effect(key).RunID)
+		b.Exec(`update effects set next_check_at = clock_timestamp() where run_id = $1`, servicetest.Effect(key).RunID)
+		d.request(key)
+		require.Equal(b.t, ledger.HoldExhausted, b.Look(key).HoldReason)
+	})
+}
+
+// TestSameKeySameBytes is DSP-04.
+func TestSameKeySameBytes(t *testing.T) {
+	t.Parallel()
+
+	t.Run("EveryAttemptSendsTheSame", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.forget()
+		b.Fault(sandbox.Match{Operation: sandbox.Update, Count: 2}, sandbox.Fault{Kind: sandbox.RateLimit})
+		b.Fault(sandbox.Match{Operation: sandbox.Update, Nth: 3}, sandbox.Fault{Kind: sandbox.AcceptThenReset})
+		b.Authorize(b.Contact("k", func(p *servicetest.Proposal) {
+			p.ProposedChange = map[string]any{"fields": map[string]string{"phone": "+1 2345678", "city": "Łódź"}}
+		}))
+		b.request()
+		b.again()
+		b.again()
+		require.Equal(t, ledger.EffectUnknown, b.Look("k").State)
+		require.NoError(t, b.Sandbox.SetPersonality(t.Context(), sandbox.CRM, sandbox.Personality{IgnoreKeys: true, LaxVersions: true}))
+		b.repeat("k")
+		b.look()
+		attempts := b.Attempts("k")
+		require.Len(t, attempts, 4)
+		for _, a := range attempts {
+			require.Equal(t, attempts[0].Digest, a.Digest, "attempt %d", a.Attempt)
+		}
+		for _, w := range b.Writes("k") {
+			require.Equal(t, b.Writes("k")[0].BodySHA256, w.BodySHA256)
+			require.Equal(t, servicetest.Effect("k").OperationID(), w.IdempotencyKey)
+		}
+	})
+
+	for name, change := range map[string]func(*config.Tenant){
+		"AChangedBodyStopsForAPerson": func(c *config.Tenant) {
+			op := servicetest.Operation(c, servicetest.CRM)
+			op.Body = map[string]any{"reference": "${operation_id}", "fields": "${proposed_change.fields}", "note": "new"}
+		},
+		"AChangedPathStopsForAPerson": func(c *config.Tenant) {
+			servicetest.Operation(c, servicetest.CRM).Path = "/crm/contacts/${target.record_id}?v=2"
+		},
+		"AChangedHeaderStopsForAPerson": func(c *config.Tenant) {
+			servicetest.Operation(c, servicetest.CRM).IdempotencyHeader = "X-Idempotency-Key"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			b.Fault(sandbox.Match{Operation: sandbox.Update, Nth: 1}, sandbox.Fault{Kind: sandbox.ResetBeforeAccept})
+			b.Authorize(b.Contact("k"))
+			b.maybeSent("k")
+			b.with(change).look()
+			e := b.Look("k")
+			require.Equal(t, ledger.EffectHeld, e.State)
+			require.Equal(t, ledger.HoldIncident, e.HoldReason)
+			require.Empty(t, b.Writes("k"))
+			require.Equal(t, string(outcome.NotSent), b.Attempts("k")[1].Class)
+			require.Len(t, b.alerts("k"), 1)
+		})
+	}
+}
+
+// TestKeyWindow is DSP-03: a key past its provider's memory is never relied on, however the effect came to wait so long.
+func TestKeyWindow(t *testing.T) {
+	t.Parallel()
+	setup := func(t *testing.T) *bench {
+		b := setup(t)
+		b.Fault(sandbox.Match{Operation: sandbox.Create, Nth: 1}, sandbox.Fault{Kind: sandbox.AcceptThenReset})
+		b.Authorize(b.Refund("k"))
+		b.maybeSent("k")
+		return b
+	}
+	past := func(b *bench, age string) {
+		b.Exec(`update effects set first_sent_at = clock_timestamp() - $1::interval`, age)
+	}
+
+	t.Run("InsideTheWindowTheProviderReplays", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		past(b, "22 hours 59 minutes")
+		b.look()
+		require.Equal(t, ledger.EffectCompleted, b.Look("k").State)
+		require.Len(t, b.Writes("k"), 1)
+	})
+
+	t.Run("InsideTheMarginNothingIsSent", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		past(b, "23 hours 1 minute")
+		b.look()
+		e := b.Look("k")
+		require.Equal(t, ledger.EffectUnknown, e.State)
+		require.True(t, e.MaybeSent)
+		require.Equal(t, string(outcome.NotSent), b.Attempts("k")[1].Class)
+		require.Len(t, b.Writes("k"), 1)
+	})
+}
+
+// TestRedirectReachesNobody is DSP-02: the body and the key are carried nowhere.
+func TestRedirectReachesNobody(t *testing.T) {
+	t.Parallel()
+	var reached atomic.Int32
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
+	t.Cleanup(elsewhere.Close)
+	b := setup(t)
+	b.Fault(updates, sandbox.Fault{Kind: sandbox.Redirect, Status: http.StatusTemporaryRedirect, Location: elsewhere.URL + "/x"})
+	b.Authorize(b.Contact("k"))
+	b.request()
+	require.Equal(t, ledger.EffectUnknown, b.Look("k").State)
+	require.Zero(t, reached.Load())
+}
+
+// TestSecretsStayWhereTheyAre is D12: a credential is sent, and stands in no row and no log line.
+func TestSecretsStayWhereTheyAre(t *testing.T) {
+	const secret = "s3cr3t-t0ken-of-the-crm"
+	t.Setenv("HOLDPOINT_TEST_TOKEN", secret)
+	var got atomic.Value
+	crm := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodPatch {
+			got.Store(r.Header.Get("Authorization"))
+			w.WriteHeader(http.StatusUnauthorized)
+			return
+		}
+		_, _ = w.Write([]byte(`{"version":"1"}`))
+	}))
+	t.Cleanup(crm.Close)
+	b := setup(t, servicetest.WithConfig(func(c *config.Tenant) {
+		declared := servicetest.Connector(c, servicetest.CRM)
+		declared.BaseURL, declared.AllowedHosts, declared.BearerEnv = crm.URL, nil, "HOLDPOINT_TEST_TOKEN"
+	}))
+	b.Authorize(b.Contact("k"))
+	b.request()
+	require.Equal(t, "Bearer "+secret, got.Load())
+	require.Equal(t, ledger.HoldUnauthorized, b.Look("k").HoldReason)
+	require.NotContains(t, b.Logs.String(), secret)
+	for _, table := range []string{"effects", "effect_attempts", "audit_events", "event_log", "intents"} {
+		require.Zero(t, b.Count(`select count(*) from `+table+` t where t::text like '%'||$1||'%'`, secret), table)
+	}
+}
