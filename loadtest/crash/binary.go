@@ -20,9 +20,10 @@ const mainPackage = "github.com/holdpoint/holdpoint/services/holdpoint"
 // build makes the program with its crash boundaries armed, and returns its path.
 func build(ctx context.Context, dir string) (string, error) {
 	binary := filepath.Join(dir, "holdpoint")
-	cmd := exec.CommandContext(ctx, "go", "build", "-buildvcs=false", "-tags", "holdpoint_crash", "-o", binary, mainPackage)
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("build %s with its crash boundaries (run this inside the repository): %w\n%s", mainPackage, err, output)
+	args := []string{"build", "-buildvcs=false", "-tags", "holdpoint_crash", "-o", binary, mainPackage}
+	if output, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("build %s with its crash boundaries (run this inside the repository): %w\n%s",
+			mainPackage, err, output)
 	}
 	return binary, nil
 }
@@ -41,7 +42,7 @@ func listSites(ctx context.Context, binary string) ([]fault.Site, error) {
 		return nil, fmt.Errorf("read the crash boundaries of %s: %w", binary, err)
 	}
 	if !listed.Enabled || len(listed.Sites) == 0 {
-		return nil, errors.New("the program was built without the tag holdpoint_crash: it cannot be killed at a boundary")
+		return nil, errors.New("the program was built without the tag holdpoint_crash and cannot be killed at a boundary")
 	}
 	slices.SortFunc(listed.Sites, func(a, b fault.Site) int { return strings.Compare(a.String(), b.String()) })
 	return listed.Sites, nil

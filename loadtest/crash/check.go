@@ -30,11 +30,11 @@ func (f *findings) tell(format string, args ...any) {
 	f.broken = append(f.broken, fmt.Sprintf(format, args...))
 }
 
-// check compares what must be with what is. It is given all runs, effects and writes that there are, so that nothing can hide
-// outside what is expected.
+// check compares what must be with what is. It is given all runs, effects and writes that there are, so that
+// nothing can hide outside what is expected.
 func check(all []expected, is facts) findings {
-	c := checker{facts: is, names: map[uuid.UUID]string{}, runsByID: map[uuid.UUID]*runFact{}, written: map[string][]sandbox.Write{},
-		effectsOf: map[uuid.UUID][]*effectFact{}}
+	c := checker{facts: is, names: map[uuid.UUID]string{}, runsByID: map[uuid.UUID]*runFact{},
+		effectsOf: map[uuid.UUID][]*effectFact{}, written: map[string][]sandbox.Write{}}
 	for _, e := range all {
 		c.names[e.run] = e.name
 	}
@@ -84,8 +84,8 @@ func (c *checker) about(run uuid.UUID) string {
 	return name + " (run " + run.String() + ")"
 }
 
-// duplicates looks for a second accepted write: under one operation id, or to one target under another id, which would be the
-// same effect in disguise. Every case has a target of its own (O6, D2).
+// duplicates looks for a second accepted write: under one operation id, or to one target under another id, which
+// would be the same effect in disguise. Every case has a target of its own (O6, D2).
 func (c *checker) duplicates() {
 	for reference, writes := range c.written {
 		if extra := len(writes) - 1; extra > 0 {
@@ -111,7 +111,8 @@ func (c *checker) duplicates() {
 // clockSlack is what the sandbox's clock and Postgres's, on one machine, may read apart.
 const clockSlack = 50 * time.Millisecond
 
-// authority looks for effects without an authorization, and for writes that were not on record before they were made (D1, D3).
+// authority looks for effects without an authorization, and for writes that were not on record before they were
+// made (D1, D3).
 func (c *checker) authority() {
 	known := map[string]*effectFact{}
 	for i := range c.effects {
@@ -155,7 +156,8 @@ func (c *checker) rest(r *runFact) {
 
 func (c *checker) isWritten(e *effectFact) bool { return len(c.written[e.OperationID]) > 0 }
 
-// atRest reports whether nothing more is to happen to a run by itself: it has ended, or waits for a person who is told why.
+// atRest reports whether nothing more is to happen to a run by itself: it has ended, or waits for a person who is
+// told why.
 func atRest(r *runFact, effects []*effectFact) bool {
 	switch r.State {
 	case ledger.RunCompleted, ledger.RunFailedTerminal:
@@ -164,7 +166,7 @@ func atRest(r *runFact, effects []*effectFact) bool {
 		return r.PendingApprovals == 1
 	case ledger.RunApproved:
 		// An effect that has ended takes its run along, so one that is approved waits for an effect that is held.
-		return slices.ContainsFunc(effects, isHeld) && !slices.ContainsFunc(effects, func(e *effectFact) bool { return !isHeld(e) && !isOver(e) })
+		return slices.ContainsFunc(effects, isHeld) && !slices.ContainsFunc(effects, isUnderWay)
 	}
 	return false
 }
@@ -172,8 +174,10 @@ func atRest(r *runFact, effects []*effectFact) bool {
 // isHeld reports whether an effect waits for an operator, who is told why.
 func isHeld(e *effectFact) bool { return e.State == ledger.EffectHeld && e.HoldReason != "" }
 
-func isOver(e *effectFact) bool {
-	return e.State == ledger.EffectCompleted || e.State == ledger.EffectFailed || e.State == ledger.EffectCancelled
+// isUnderWay reports whether something has yet to happen to an effect by itself.
+func isUnderWay(e *effectFact) bool {
+	over := e.State == ledger.EffectCompleted || e.State == ledger.EffectFailed || e.State == ledger.EffectCancelled
+	return !over && !isHeld(e)
 }
 
 func states(effects []*effectFact) string {
@@ -187,19 +191,21 @@ func states(effects []*effectFact) string {
 	return ", " + strings.Join(all, ", ")
 }
 
-// doubt looks whether an attempt of unknown outcome was treated as one that may have been sent: its lease was found to have ended, and
-// nothing was sent again before the provider had been asked (DSP-08, R1).
+// doubt looks whether an attempt of unknown outcome was treated as one that may have been sent: its lease was found
+// to have ended, and nothing was sent again before the provider had been asked (DSP-08, R1).
 func (c *checker) doubt(e *effectFact) {
 	if e.Unfinished > e.Expired {
-		c.tell("%s: %d attempts have no outcome, and only %d were found out (R1)", c.about(e.RunID), e.Unfinished, e.Expired)
+		c.tell("%s: %d attempts have no outcome, and only %d were found out (R1)",
+			c.about(e.RunID), e.Unfinished, e.Expired)
 	}
 	if e.Resent && e.Lookups == 0 {
-		c.tell("%s: it was sent again, and the provider was never asked what became of the first time (R1)", c.about(e.RunID))
+		c.tell("%s: it was sent again, and the provider was never asked what became of the first time (R1)",
+			c.about(e.RunID))
 	}
 }
 
-// once looks for what happened twice inside, though the provider saw it once: each of these commits together with the move that
-// makes it, and the move is made once (B1, B2, K2).
+// once looks for what happened twice inside, though the provider saw it once: each of these commits together with
+// the move that makes it, and the move is made once (B1, B2, K2).
 func (c *checker) once(r *runFact) {
 	ended := 0
 	if r.State == ledger.RunCompleted || r.State == ledger.RunFailedTerminal {
@@ -228,7 +234,7 @@ func (c *checker) once(r *runFact) {
 func (c *checker) arrival(e expected) {
 	r := c.runsByID[e.run]
 	switch {
-	case e.ends == parked && !slices.ContainsFunc(c.parked, func(text string) bool { return strings.Contains(text, e.key) }):
+	case e.ends == parked && !strings.Contains(strings.Join(c.parked, "\n"), e.key):
 		c.lostRuns++
 		c.tell("%s: its message is neither parked nor a run (B5)", e.name)
 	case e.ends == parked:
@@ -237,7 +243,7 @@ func (c *checker) arrival(e expected) {
 		c.tell("%s: its event was taken, and there is no run (K11)", e.name)
 	case e.ends == completed && r.State != ledger.RunCompleted && atRest(r, c.effectsOf[e.run]):
 		c.tell("%s: the run ended as %s%s, not as completed", c.about(e.run), r.State, states(c.effectsOf[e.run]))
-	case e.ends == withheld && !slices.ContainsFunc(c.effectsOf[e.run], func(f *effectFact) bool { return f.State == ledger.EffectHeld }):
+	case e.ends == withheld && !slices.ContainsFunc(c.effectsOf[e.run], isHeld):
 		c.tell("%s: its effect is not held for the operator%s", c.about(e.run), states(c.effectsOf[e.run]))
 	}
 }

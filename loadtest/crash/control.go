@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// control is where a service that reaches a "mid" boundary, and the sandbox that has accepted a write, tell the harness, and
-// wait for its reply before they go on.
+// control is where a service that reaches a "mid" boundary, and the sandbox that has accepted a write, tell the
+// harness, and wait for its reply before they go on.
 type control struct {
 	listener net.Listener
 	server   *http.Server

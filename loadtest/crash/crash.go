@@ -26,15 +26,16 @@ type options struct {
 	seed                   uint64
 }
 
-// Patience of the suite. A case is over in seconds, its healing in most of a minute: an effect that the reconciler had taken up when it
-// died comes again after 45 seconds.
+// Patience of the suite. A case is over in seconds, its healing in most of a minute: an effect that the reconciler
+// had taken up when it died comes again after 45 seconds.
 const (
 	casePatience   = 45 * time.Second
 	settlePatience = 2 * time.Minute
 	shortCases     = 16
 )
 
-// Command runs the suite and returns 0 where all promises held and every boundary was reached, 1 where not, 2 for bad flags.
+// Command runs the suite and returns 0 where all promises held and every boundary was reached, 1 where not, 2 for
+// bad flags.
 func Command(ctx context.Context, args []string, out, progress io.Writer) int {
 	opts, err := parse(args, progress)
 	if err != nil {
@@ -62,7 +63,7 @@ func parse(args []string, output io.Writer) (options, error) {
 	flags.SetOutput(output)
 	flags.StringVar(&o.flow, "flow", "auto", "auto: routed by policy alone, the one flow that this build has")
 	flags.StringVar(&o.jsonFile, "json", "", "`file` for the report as JSON")
-	flags.BoolVar(&o.short, "short", false, "a sample that covers every service and kind of boundary, drawn from --seed")
+	flags.BoolVar(&o.short, "short", false, "a sample that covers every service and kind, drawn from --seed")
 	flags.Uint64Var(&o.seed, "seed", 0, "what --short draws from; 0 takes a new one, which is printed")
 	flags.StringVar(&only, "only", "", "run the cases that this `pattern` matches, such as dispatcher/lease@mid")
 	flags.StringVar(&o.binary, "binary", "", "`file` built with the tag holdpoint_crash; default: build it")
@@ -170,7 +171,8 @@ func (s *suite) play(ctx context.Context, dir string) (*report, error) {
 	if s.opts.verbose {
 		level = slog.LevelWarn
 	}
-	w, err := newWorld(ctx, dir, s.binary, slog.New(slog.NewTextHandler(s.progress, &slog.HandlerOptions{Level: level})))
+	log := slog.New(slog.NewTextHandler(s.progress, &slog.HandlerOptions{Level: level}))
+	w, err := newWorld(ctx, dir, s.binary, log)
 	defer w.close()
 	if err != nil {
 		return nil, err
@@ -186,7 +188,7 @@ func (s *suite) play(ctx context.Context, dir string) (*report, error) {
 		}
 	}
 	s.say("%d deaths; waiting for everything to come to rest.", len(s.cases))
-	is, err := s.settle(ctx, w)
+	is, err := s.settle(ctx, w, settlePatience)
 	if err != nil {
 		return nil, err
 	}
@@ -228,8 +230,8 @@ func (s *suite) try(ctx context.Context, w *world, c testCase, n int) bool {
 }
 
 // settle waits until nothing more happens by itself. Where that does not come to be, the check says what is stuck.
-func (s *suite) settle(ctx context.Context, w *world) (is facts, err error) {
-	waiting, cancel := context.WithTimeout(ctx, settlePatience)
+func (s *suite) settle(ctx context.Context, w *world, patience time.Duration) (is facts, err error) {
+	waiting, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	err = poll(waiting, "everything to come to rest", func() (bool, error) {
 		is, err = w.gather(waiting)

@@ -9,18 +9,22 @@ import (
 	"github.com/holdpoint/holdpoint/loadtest/sandbox"
 	"github.com/holdpoint/holdpoint/pkg/fault"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
+	"github.com/holdpoint/holdpoint/pkg/outcome"
 )
 
-// Faults of the provider, each felt once.
+// once is a fault that the effect's first write feels.
+func once(f sandbox.Fault) sandbox.Rule {
+	return sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, Count: 1}, Fault: f}
+}
+
+// What a provider may do to a write.
 var (
-	acceptThenReset = sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, Count: 1}, Fault: sandbox.Fault{Kind: sandbox.AcceptThenReset}}
-	resetUnread     = sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, Count: 1}, Fault: sandbox.Fault{Kind: sandbox.ResetBeforeAccept}}
-	tooBusy         = sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, Count: 1}, Fault: sandbox.Fault{Kind: sandbox.RateLimit}}
-	errorAfter      = sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, Count: 1},
-		Fault: sandbox.Fault{Kind: sandbox.ErrorAfterAccept, Status: http.StatusInternalServerError}}
-	hangUnread   = sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, Count: 1}, Fault: sandbox.Fault{Kind: sandbox.HangBeforeAccept}}
-	unauthorized = sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, Count: 1},
-		Fault: sandbox.Fault{Kind: sandbox.ErrorBeforeAccept, Status: http.StatusUnauthorized}}
+	acceptThenReset = once(sandbox.Fault{Kind: sandbox.AcceptThenReset})
+	resetUnread     = once(sandbox.Fault{Kind: sandbox.ResetBeforeAccept})
+	hangUnread      = once(sandbox.Fault{Kind: sandbox.HangBeforeAccept})
+	tooBusy         = once(sandbox.Fault{Kind: sandbox.RateLimit})
+	errorAfter      = once(sandbox.Fault{Kind: sandbox.ErrorAfterAccept, Status: http.StatusInternalServerError})
+	unauthorized    = once(sandbox.Fault{Kind: sandbox.ErrorBeforeAccept, Status: http.StatusUnauthorized})
 )
 
 // answeredWith is waiting, with a provider that misbehaves.
@@ -61,8 +65,7 @@ func killOnAccept(ctx context.Context, t *trial) error {
 		sender.kill()
 		return nil
 	})
-	if _, err := t.provoke(ctx, sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, Count: 1},
-		Fault: sandbox.Fault{Kind: sandbox.Signal, URL: url}}); err != nil {
+	if _, err := t.provoke(ctx, once(sandbox.Fault{Kind: sandbox.Signal, URL: url})); err != nil {
 		return err
 	}
 	if err := t.deliver(ctx); err != nil {
@@ -76,28 +79,43 @@ func killOnAccept(ctx context.Context, t *trial) error {
 	return t.start(ledger.Dispatcher)
 }
 
-// counted is a rule that never fires; its count of matches is how many writes of the effect the provider was asked for.
-var counted = sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, Nth: 1 << 30}, Fault: sandbox.Fault{Kind: sandbox.ResetBeforeAccept}}
+// counted is a rule that never fires; its count of matches is how many writes of the effect the provider was asked
+// for.
+var counted = sandbox.Rule{
+	Match: sandbox.Match{Operation: sandbox.Update, Nth: 1 << 30}, Fault: sandbox.Fault{Kind: sandbox.ResetBeforeAccept},
+}
 
 // secondSender is the replica that does the work of a frozen one.
 const secondSender = "dispatcher-2"
 
-// frozenBeforeFence freezes a sender while it still reads its target. It loses its lease, another sends, and when it is thawed it
-// finds that out before its first byte (DSP-07).
+// frozenBeforeFence freezes a sender whose lease and attempt are committed, and who has not heard so yet. It loses
+// the lease, another sends, and when it is thawed it goes on as if nothing had happened, up to its last check
+// before the first byte (DSP-07).
 func frozenBeforeFence(ctx context.Context, t *trial) error {
-	// The provider holds the read for longer than the freeze, so that the sender is thawed in the middle of it.
-	ids, err := t.provoke(ctx, counted, sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Read, Count: 1},
-		Fault: sandbox.Fault{Kind: sandbox.HangBeforeAccept}})
+	ids, err := t.provoke(ctx, counted)
 	if err != nil {
+		return err
+	}
+	leased := &cut{fragment: commitSQL["dispatcher/lease"], made: make(chan struct{}), resume: make(chan struct{})}
+	spec := fault.Spec{Service: ledger.Dispatcher, Site: "lease", Side: fault.Mid, Key: t.runID.String()}
+	t.down(ledger.Dispatcher)
+	if err := t.start(ledger.Dispatcher, armed(spec, t.control.on(t.key+"/lease", func() error {
+		t.proxies[ledger.Dispatcher].arm(leased)
+		return nil
+	}))...); err != nil {
 		return err
 	}
 	if err := t.deliver(ctx); err != nil {
 		return err
 	}
-	if err := t.provider.AwaitFault(ctx, ids[1], 1); err != nil {
-		return err
+	select {
+	case <-leased.made:
+	case <-ctx.Done():
+		return fmt.Errorf("the effect was not leased: %w", ctx.Err())
 	}
-	if err := t.services[ledger.Dispatcher].freeze(ctx); err != nil {
+	err = t.services[ledger.Dispatcher].freeze(ctx)
+	close(leased.resume)
+	if err != nil {
 		return err
 	}
 	if err := t.outlive(ctx); err != nil {
@@ -106,8 +124,8 @@ func frozenBeforeFence(ctx context.Context, t *trial) error {
 	return t.wantOneRequest(ctx, ids[0])
 }
 
-// frozenAfterFence freezes a sender that has leave to send. Whoever looks on cannot tell it from one that has sent, so its effect
-// counts as maybe sent, and is sent again only when the provider does not have it.
+// frozenAfterFence freezes a sender that has leave to send. Whoever looks on cannot tell it from one that has sent,
+// so its effect counts as maybe sent, and is sent again only when the provider does not have it.
 func frozenAfterFence(ctx context.Context, t *trial) error {
 	ids, err := t.provoke(ctx, counted)
 	if err != nil {
@@ -156,8 +174,17 @@ func (t *trial) outlive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return t.until(ctx, "the thawed sender to report that it did not send",
-		"exists (select from effect_attempts a where a.run_id = r.run_id and a.attempt = 1 and a.class = 'not_sent' and not a.sent)")
+	var class string
+	err = poll(ctx, "the thawed sender's report", func() (bool, error) {
+		row := t.db.QueryRow(ctx,
+			"select coalesce(max(class), '') from effect_attempts where run_id = $1 and attempt = 1", t.runID)
+		err := row.Scan(&class)
+		return class != "", err
+	})
+	if err == nil && class != string(outcome.NotSent) {
+		err = fmt.Errorf("the thawed sender reported %q; it had lost its lease and must not send (DSP-07)", class)
+	}
+	return err
 }
 
 // wantOneRequest asks the provider how often it was asked to write.
@@ -168,7 +195,8 @@ func (t *trial) wantOneRequest(ctx context.Context, rule string) error {
 	}
 	for _, s := range states {
 		if s.ID == rule && s.Matched != 1 {
-			return fmt.Errorf("the provider was asked %d times to write; the sender that had lost its lease must not ask (DSP-07)", s.Matched)
+			return fmt.Errorf("the provider was asked %d times to write; a sender that has lost its lease must not (DSP-07)",
+				s.Matched)
 		}
 	}
 	return nil

@@ -1,30 +1,32 @@
-// Package crash kills every service at every crash boundary and asks afterwards whether anything was done twice, lost, or
-// done without leave (O6, D3, B1 to B4, K2, R1 to R3).
+// Package crash kills every service at every crash boundary and asks afterwards whether anything was done twice,
+// lost, or done without leave (O6, D3, B1 to B4, K2, R1 to R3).
 //
 //	go run ./loadtest crash --flow auto --json crash.json
 //
 // # The machinery
 //
-// The services, built with the tag holdpoint_crash, run as processes of their own, each under its own Postgres role and
-// behind its own proxy to Postgres (proxy.go). Postgres, the broker and the sandbox provider are never killed by a boundary
-// and live through the whole suite. Leases take seconds, so that what a killed process left behind is found out at once.
+// The services, built with the tag holdpoint_crash, run as processes of their own, each under its own Postgres role
+// and behind its own proxy to Postgres (proxy.go). Postgres, the broker and the sandbox provider are never killed
+// by a boundary and live through the whole suite. Leases take seconds, so that what a killed process left behind is
+// found out at once.
 //
 // # A death
 //
-// sites.go lists the boundaries that the build knows and, for each, the journeys that reach it: an event sent so that
-// it is this service's turn, with a fault of the provider where the boundary needs one. A case is one journey with one side of
-// one boundary:
+// sites.go lists the boundaries that the build knows and, for each, the journeys that reach it: an event sent so
+// that it is this service's turn, with a fault of the provider where the boundary needs one. A case is one journey
+// with one side of one boundary:
 //
 //	before, after   the process SIGKILLs itself on that side
 //	mid             the proxy swallows the answer to the COMMIT and cuts the connection; the process lives on (STO-04)
 //	accepted        the provider has the write and has not answered yet: the harness kills from outside (DSP-08)
 //	stopped         the process is frozen, outlives its lease, and is thawed (DSP-07)
 //
-// Each case has a key, a run and a target of its own. The killed service is started again, duplicates of the event are sent
-// over both doors, and the next case begins; what each case left behind settles meanwhile.
+// Each case has a key, a run and a target of its own. The killed service is started again, duplicates of the event
+// are sent over both doors, and the next case begins; what each case left behind settles meanwhile.
 //
 // # The verdict
 //
-// When all runs have come to rest, facts.go reads the sandbox's ledger and Postgres, and check.go compares them: it alone
-// decides, and its test plants what it has to find. The suite also fails where a boundary is listed and never reached.
+// When all runs have come to rest, facts.go reads the sandbox's ledger and Postgres, and check.go compares them: it
+// alone decides, and its test plants what it has to find. The suite also fails where a boundary is listed and never
+// reached.
 package crash

@@ -2,6 +2,7 @@ package crash
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,12 +24,13 @@ const (
 	workerSource = "agent-drafts"   // its events wait for a worker
 )
 
-// proposal changes one contact in a way that the example's rules let through.
-func proposal(contact, city string) string {
-	return fmt.Sprintf(`{"action_type":"crm.contact.update","target":{"system":"crm","record_id":%q},`+
+// proposal changes the trial's contact in a way that the rules let through.
+func (t *trial) proposal(city string) string {
+	return fmt.Sprintf(`{"action_type":%q,"target":{"system":"crm","record_id":%q},`+
 		`"proposed_change":{"fields":{"city":%q}},"current_version":"1",`+
 		`"evidence":[{"source":"crm","version":"1","observed_at":%q}],`+
-		`"workflow_version":"crm-enrichment@3"}`, contact, city, started.Format(time.RFC3339))
+		`"workflow_version":"crm-enrichment@3"}`,
+		cmp.Or(t.action, contactUpdate), t.contact, city, started.Format(time.RFC3339))
 }
 
 // started is when this process did, which is fresh enough for evidence and the same in every copy of an event.
@@ -39,7 +41,7 @@ func (t *trial) event() []byte {
 	if t.worker {
 		return fmt.Appendf(nil, `{"task_id":%q,"contact_id":%q}`, t.key, t.contact)
 	}
-	return fmt.Appendf(nil, `{"event_id":%q,"proposal":%s}`, t.key, proposal(t.contact, "Lisbon"))
+	return fmt.Appendf(nil, `{"event_id":%q,"proposal":%s}`, t.key, t.proposal("Lisbon"))
 }
 
 func (t *trial) source() string {
@@ -57,11 +59,12 @@ type answer struct {
 	Detail string `json:"detail"`
 }
 
-// client makes a new connection for each request: what happens to one says nothing about the next, and net/http repeats none.
+// client makes a new connection for each request: what happens to one says nothing about the next, and net/http
+// repeats none.
 var client = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// post sends one request to intake, again and again until it is answered: a sender whose connection broke knows nothing, and
-// sends the same again (K3).
+// post sends one request to intake, again and again until it is answered: a sender whose connection broke knows
+// nothing, and sends the same again (K3).
 func (t *trial) post(ctx context.Context, path string, header map[string]string, body []byte) (a answer, err error) {
 	err = poll(ctx, "intake to answer "+path, func() (bool, error) {
 		a, err = t.postOnce(ctx, path, header, body)
@@ -70,7 +73,9 @@ func (t *trial) post(ctx context.Context, path string, header map[string]string,
 	return a, err
 }
 
-func (t *trial) postOnce(ctx context.Context, path string, header map[string]string, body []byte) (a answer, err error) {
+func (t *trial) postOnce(
+	ctx context.Context, path string, header map[string]string, body []byte,
+) (a answer, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+t.intakeAddr+path, bytes.NewReader(body))
 	if err != nil {
 		return a, err
@@ -103,7 +108,8 @@ func (t *trial) deliver(ctx context.Context) error {
 	return err
 }
 
-// deliverByNATS hands in a copy under a message id of its own, as an integrator does that forgot it had sent the event before.
+// deliverByNATS hands in a copy under a message id of its own, as an integrator does that forgot it had sent the
+// event before.
 func (t *trial) deliverByNATS(ctx context.Context, body []byte) error {
 	return t.publish(ctx, bus.IngressSubject(tenant, t.source()),
 		map[string]string{"Idempotency-Key": t.key, "Nats-Msg-Id": uuid.NewString()}, body)

@@ -43,7 +43,8 @@ type effectFact struct {
 	HoldReason   string
 	MaybeSent    bool
 	TargetRecord string
-	// Authorized means that it stands on an authorization for its very intent, which stands on an auto decision or a granted approval.
+	// Authorized means that it stands on an authorization for its very intent, which stands on an auto decision or
+	// a granted approval.
 	Authorized bool
 	// FirstAttempt is when the first attempt was on record, the zero time where there is none.
 	FirstAttempt time.Time
@@ -65,7 +66,8 @@ select r.run_id, r.idempotency_key as key, r.state,
   (select count(*) from effects e where e.run_id = r.run_id) as effects,
   (select count(*) from approvals p where p.run_id = r.run_id and p.state = 'pending') as pending_approvals,
   (select count(*) from event_log l where l.run_id = r.run_id and l.subject ~ '\.run\.(completed|ended)$') as endings,
-  (select count(*) from audit_events a where a.run_id = r.run_id and a.detail->>'run' in ('completed', 'failed_terminal')) as ending_audits
+  (select count(*) from audit_events a where a.run_id = r.run_id
+    and a.detail->>'run' in ('completed', 'failed_terminal')) as ending_audits
 from runs r order by r.created_at`
 
 const effectFactsSQL = `
@@ -76,18 +78,24 @@ select e.run_id, e.operation_id, e.state, coalesce(e.hold_reason, '') as hold_re
     left join approvals p on p.run_id = a.run_id and p.tenant_id = a.tenant_id and p.intent_hash = a.intent_hash
       and p.approval_id = a.approval_id and p.state = 'approved'
     where a.tenant_id = e.tenant_id and a.run_id = e.run_id and a.intent_hash = e.intent_hash
-      and a.authorization_id = e.authorization_id and (d.decision_id is not null or p.approval_id is not null)) as authorized,
+      and a.authorization_id = e.authorization_id
+      and (d.decision_id is not null or p.approval_id is not null)) as authorized,
   coalesce((select min(t.started_at) from effect_attempts t where t.run_id = e.run_id and t.revision = e.revision
     and t.ordinal = e.ordinal), 'epoch') as first_attempt,
-  (select count(*) from effect_attempts t where t.run_id = e.run_id and t.revision = e.revision and t.ordinal = e.ordinal
-    and t.class is null) as unfinished,
+  (select count(*) from effect_attempts t where t.run_id = e.run_id and t.revision = e.revision
+    and t.ordinal = e.ordinal and t.class is null) as unfinished,
   (select count(*) from audit_events a where a.run_id = e.run_id and a.move = 'expire_lease') as expired,
   exists (select from effect_attempts t where t.run_id = e.run_id and t.revision = e.revision and t.ordinal = e.ordinal
     and t.attempt < e.attempts and (` + doubtful + `)) as resent,
-  (select count(*) from lookups l where l.run_id = e.run_id and l.revision = e.revision and l.ordinal = e.ordinal) as lookups
+  (select count(*) from lookups l where l.run_id = e.run_id and l.revision = e.revision
+    and l.ordinal = e.ordinal) as lookups
 from effects e order by e.created_at`
 
-// gather reads the facts: what Postgres says as of one moment, and then the writes, among which must be all that Postgres claims.
+const parkedSQL = `
+select coalesce(headers->>'Idempotency-Key', '') || ' ' || convert_from(body, 'UTF8') from parked_messages`
+
+// gather reads the facts: what Postgres says as of one moment, and then the writes, among which must be all that
+// Postgres claims.
 func (w *world) gather(ctx context.Context) (f facts, err error) {
 	err = pgx.BeginTxFunc(ctx, w.db, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, f.read(ctx))
 	if err != nil {
@@ -105,8 +113,7 @@ func (f *facts) read(ctx context.Context) func(pgx.Tx) error {
 		if f.effects, err = rowsOf(ctx, tx, pgx.RowToStructByName[effectFact], effectFactsSQL); err != nil {
 			return err
 		}
-		f.parked, err = rowsOf(ctx, tx, pgx.RowTo[string],
-			"select coalesce(headers->>'Idempotency-Key', '') || ' ' || convert_from(body, 'UTF8') from parked_messages")
+		f.parked, err = rowsOf(ctx, tx, pgx.RowTo[string], parkedSQL)
 		if err != nil {
 			return err
 		}

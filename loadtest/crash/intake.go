@@ -33,9 +33,10 @@ func claimOverHTTP(ctx context.Context, t *trial) error {
 	if err := t.through(ctx, t.deliver); err != nil {
 		return err
 	}
-	// Whoever was still connected when the answer to the COMMIT was lost is told what is true: it was accepted (STO-04).
+	// Whoever was still connected when the answer to the COMMIT was lost is told what is true: it was accepted
+	// (STO-04).
 	if t.side == mid && t.answers[0] != contracts.ResultAccepted {
-		return fmt.Errorf("intake answered %q to an event that it had stored and whose sender heard nothing else", t.answers[0])
+		return fmt.Errorf("intake answered %q to a first event that it had stored (STO-04)", t.answers[0])
 	}
 	return nil
 }
@@ -54,7 +55,8 @@ func ackByIntake(ctx context.Context, t *trial) error {
 	return claimOverNATS(ctx, t)
 }
 
-func startOfIntake(ctx context.Context, t *trial) error {
+// start has a service die before it does anything for an event.
+func start(ctx context.Context, t *trial) error {
 	if err := t.arm(); err != nil {
 		return err
 	}
@@ -92,7 +94,7 @@ func conflict(ctx context.Context, t *trial) error {
 		return err
 	}
 	return t.through(ctx, func(ctx context.Context) error {
-		other := fmt.Appendf(nil, `{"event_id":%q,"proposal":%s}`, t.key, proposal(t.contact, "Porto"))
+		other := fmt.Appendf(nil, `{"event_id":%q,"proposal":%s}`, t.key, t.proposal("Porto"))
 		a, err := t.post(ctx, "/v1/sources/"+t.source()+"/events", map[string]string{"Idempotency-Key": t.key}, other)
 		if err == nil && a.Code != contracts.CodePayloadMismatch {
 			err = fmt.Errorf("intake answered HTTP %d %s to another payload under the same key", a.status, a.Code)
@@ -118,7 +120,7 @@ func (t *trial) own(ctx context.Context, call string, lease *contracts.Lease, mo
 }
 
 func (t *trial) submit(ctx context.Context, lease *contracts.Lease) (answer, error) {
-	return t.own(ctx, "proposal", lease, map[string]any{"proposal": json.RawMessage(proposal(t.contact, "Lisbon"))})
+	return t.own(ctx, "proposal", lease, map[string]any{"proposal": json.RawMessage(t.proposal("Lisbon"))})
 }
 
 // work claims the run and submits its proposal, as worker after worker, until one has done it before its lease ended.
@@ -126,7 +128,8 @@ func (t *trial) work(ctx context.Context) error {
 	return poll(ctx, "a worker to submit its proposal", func() (bool, error) {
 		a, err := t.claimBy(ctx, uuid.New())
 		if err != nil || a.Lease == nil {
-			return a.Result == contracts.ResultDuplicateWithResult || a.State != "" && a.State != ledger.RunProcessing, err
+			submitted := a.State != "" && a.State != ledger.RunProcessing
+			return submitted || a.Result == contracts.ResultDuplicateWithResult, err
 		}
 		a, err = t.submit(ctx, a.Lease)
 		return a.Result == contracts.ResultAccepted, err
@@ -141,7 +144,7 @@ func claimByWorker(ctx context.Context, t *trial) error {
 	err := t.through(ctx, func(ctx context.Context) error {
 		a, err := t.claimBy(ctx, owner)
 		if err == nil && a.Lease == nil {
-			err = fmt.Errorf("a worker that asked twice with one owner got no lease: HTTP %d %s %s", a.status, a.Result, a.Code)
+			err = fmt.Errorf("a worker that asked again got no lease: HTTP %d %s %s", a.status, a.Result, a.Code)
 		}
 		return err
 	})

@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"slices"
+
+	"github.com/holdpoint/holdpoint/contracts"
 )
 
 // ending is how a journey's event must come to rest.
@@ -15,13 +17,14 @@ const (
 	withheld                // the effect is held for an operator, with a reason
 )
 
-// journey is a way of an event on which a boundary is reached. run sends the event, has the armed process struck, and brings
-// the event as far as it does not go by itself.
+// journey is a way of an event on which a boundary is reached. run sends the event, has the armed process struck,
+// and brings the event as far as it does not go by itself.
 type journey struct {
 	name   string
 	run    func(context.Context, *trial) error
 	keyed  bool     // the boundary is told which runs it touches
 	worker bool     // the event waits for a worker
+	action string   // that the event proposes; "": a change of a contact
 	sides  []string // nil: all of the boundary's kind
 	late   []string // sides after which it takes most of a minute to heal
 	ends   ending
@@ -44,31 +47,36 @@ var journeys = map[string][]journey{
 		{name: "run given back", keyed: true, worker: true, run: givenBack},
 	},
 	"intake/park":           {{name: "event that is no JSON", run: parkByIntake, ends: parked}},
-	"intake/activate_rules": {{name: "start", run: startOfIntake}},
+	"intake/activate_rules": {{name: "start", run: start}},
 	"intake/ack":            {{name: "event over NATS", run: ackByIntake}},
 
 	"relay/publish": {
 		{name: "outbox row", run: waiting("relay")},
 		{name: "event that the broker loses", sides: []string{wiped}, run: brokerWiped},
 	},
-	"relay/clear": {{name: "outbox row", run: waiting("relay")}},
-	"relay/sweep": {{name: "run that policy never heard of", run: sweep}},
+	"relay/clear":       {{name: "outbox row", run: waiting("relay")}},
+	"relay/acknowledge": {{name: "outbox row", run: waiting("relay")}},
+	"relay/sweep":       {{name: "run that policy never heard of", run: sweep}},
+	"relay/observe":     {{name: "event that the broker lost", run: observe}},
+	"relay/partitions":  {{name: "start", run: start}},
 
 	"policy/decide": {{name: "intent", keyed: true, run: waiting("policy")}},
+	"policy/inbox":  {{name: "second event of one intent", run: toldTwice}},
 	"policy/ack":    {{name: "intent", run: waiting("policy")}},
-	"policy/park":   {{name: "event that is no JSON", run: parkInside("holdpoint.internal.intent.submitted"), ends: parked}},
+	"policy/park":   {{name: "event that is no JSON", run: parkInside(contracts.SubjectIntentSubmitted), ends: parked}},
 
 	"dispatcher/lease": {
 		{name: "requested effect", keyed: true, run: waiting("dispatcher")},
 		{name: "effect that no event told of", run: leaseByPoll},
 	},
 	"dispatcher/ack":  {{name: "requested effect", run: waiting("dispatcher")}},
-	"dispatcher/park": {{name: "event that is no JSON", run: parkInside("holdpoint.internal.effect.requested"), ends: parked}},
+	"dispatcher/park": {{name: "event that is no JSON", run: parkInside(contracts.SubjectEffectRequested), ends: parked}},
 	"dispatcher/send": {
 		{name: "request", keyed: true, run: waiting("dispatcher")},
 		{name: "request that was accepted", sides: []string{accepted}, run: killOnAccept},
-		{name: "frozen before its last fence check", sides: []string{stopped}, run: frozenBeforeFence},
-		{name: "frozen after its last fence check", keyed: true, sides: []string{stopped}, run: frozenAfterFence},
+		{name: "frozen before its last fence check", sides: []string{stopped}, run: frozenBeforeFence, action: blindUpdate},
+		{name: "frozen after its last fence check", sides: []string{stopped}, run: frozenAfterFence, action: blindUpdate,
+			keyed: true},
 	},
 	"dispatcher/answer": {
 		{name: "success", keyed: true, run: waiting("dispatcher")},
@@ -86,7 +94,9 @@ var journeys = map[string][]journey{
 		{name: "not there", keyed: true, run: lookUp(resetUnread), late: []string{before}},
 		{name: "lease of a dead sender", keyed: true, run: senderGone, late: []string{before}},
 	},
-	"reconciler/read_outcomes": {{name: "late report on a disputed effect", keyed: true, run: lateReport, late: []string{before}, ends: withheld}},
+	"reconciler/read_outcomes": {
+		{name: "late report on a disputed effect", keyed: true, run: lateReport, late: []string{before}, ends: withheld},
+	},
 
 	"operator/resolve":         {{name: "effect held as unauthorized", keyed: true, run: resolveHeld}},
 	"operator/set_kill_switch": {{name: "effect while the switch is closed", run: closeSwitch}},
@@ -110,8 +120,8 @@ func waiting(service string) func(context.Context, *trial) error {
 	}
 }
 
-// quiet waits until what earlier cases left to a service is done, where the boundary cannot tell one run from another: so it is
-// the case's own event that it dies of.
+// quiet waits until what earlier cases left to a service is done, where the boundary cannot tell one run from
+// another: so it is the case's own event that it dies of.
 func (t *trial) quiet(ctx context.Context, service string) error {
 	if t.keyed {
 		return nil

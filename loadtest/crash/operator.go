@@ -28,7 +28,8 @@ func resolveHeld(ctx context.Context, t *trial) error {
 	return t.verb(ctx, append([]string{"resolve", t.operation, "--tenant", tenant, "--not-done"}, accountable...)...)
 }
 
-// closeSwitch stops a connector, on the way over a dead operator's command, and lets it go again when an event has waited for it.
+// closeSwitch stops a connector, on the way over a dead operator's command, and lets it go again when an event has
+// waited for it.
 func closeSwitch(ctx context.Context, t *trial) error {
 	on := append([]string{"--tenant", tenant, "--connector", "sandbox-crm"}, accountable...)
 	if err := t.verb(ctx, append([]string{"kill-switch", "close"}, on...)...); err != nil {
@@ -37,8 +38,10 @@ func closeSwitch(ctx context.Context, t *trial) error {
 	if err := t.deliver(ctx); err != nil {
 		return err
 	}
-	// Postponed means that the dispatcher has looked at it and let it be: an effect is made to be looked at five seconds on.
-	err := t.until(ctx, "the effect to be held back", "e.state = 'pending' and e.attempts = 0 and e.next_check_at < e.created_at + interval '4 seconds'")
+	// Postponed means that the dispatcher has looked at it and let it be: an effect is made to be looked at five
+	// seconds on.
+	err := t.until(ctx, "the effect to be held back",
+		"e.state = 'pending' and e.attempts = 0 and e.next_check_at < e.created_at + interval '4 seconds'")
 	writes, readErr := t.provider.Writes(ctx, sandbox.Filter{Reference: t.operation})
 	if err = errors.Join(err, readErr); err == nil && len(writes) > 0 {
 		err = errors.New("the provider has a write that the closed switch should have stopped (D9)")
@@ -53,7 +56,9 @@ func replayParked(ctx context.Context, t *trial) error {
 	}
 	var id string
 	err := poll(ctx, "the event to be parked", func() (bool, error) {
-		err := t.db.QueryRow(ctx, "select coalesce(max(parked_id::text), '') from parked_messages where headers->>'Idempotency-Key' = $1", t.key).Scan(&id)
+		row := t.db.QueryRow(ctx,
+			"select coalesce(max(parked_id::text), '') from parked_messages where headers->>'Idempotency-Key' = $1", t.key)
+		err := row.Scan(&id)
 		return id != "", err
 	})
 	if err != nil {

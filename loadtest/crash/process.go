@@ -25,7 +25,8 @@ type command struct {
 	output       *os.File // standard output and error
 }
 
-// startProcess starts a process in a group of its own, so that a Ctrl-C reaches the harness alone, which ends the others.
+// startProcess starts a process in a group of its own, so that a Ctrl-C reaches the harness alone, which ends the
+// others.
 func startProcess(c command) (*process, error) {
 	cmd := exec.Command(c.binary, c.args...)
 	cmd.Env = append(os.Environ(), c.env...)

@@ -15,7 +15,8 @@ func childAttributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }
 
-// spawner is a thread that lives as long as the harness: a parent's death is, to Linux, that of the thread which forked.
+// spawner is a thread that lives as long as the harness: a parent's death is, to Linux, that of the thread which
+// forked.
 var spawner = sync.OnceValue(func() chan func() {
 	work := make(chan func())
 	go func() {

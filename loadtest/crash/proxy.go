@@ -9,9 +9,9 @@ import (
 	"sync"
 )
 
-// proxy stands between one service and Postgres. It forwards everything, until it is told to cut: then it swallows what the
-// server answers to the next transaction that holds a certain statement, and closes the connection, when the server has said
-// that the transaction is over. So the commit has happened, and its answer is lost (STO-04).
+// proxy stands between one service and Postgres. It forwards everything, until it is told to cut: then it swallows
+// what the server answers to the next transaction that holds a certain statement, and closes the connection, when
+// the server has said that the transaction is over. So the commit has happened, and its answer is lost (STO-04).
 type proxy struct {
 	listener net.Listener
 	upstream string
@@ -23,10 +23,11 @@ type proxy struct {
 	done bool
 }
 
-// cut is one answer to be lost.
+// cut is one answer to be lost, or to be late.
 type cut struct {
 	fragment string        // SQL that the transaction holds
-	made     chan struct{} // closed when the answer is lost
+	made     chan struct{} // closed when the server has answered
+	resume   chan struct{} // where not nil, the answer is not lost: it is let through when this is closed
 }
 
 func newProxy(upstream string) (*proxy, error) {
@@ -41,8 +42,8 @@ func newProxy(upstream string) (*proxy, error) {
 
 func (p *proxy) addr() string { return p.listener.Addr().String() }
 
-// arm has the answer to the next transaction with the fragment lost. A transaction that is open already counts: its COMMIT is
-// what is to come.
+// arm has the answer to the next transaction with the fragment lost. A transaction that is open already counts: its
+// COMMIT is what is to come.
 func (p *proxy) arm(c *cut) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -148,8 +149,8 @@ func (s *session) requests() {
 	})
 }
 
-// answers forwards what Postgres says, but for the one answer that is to be lost. Where that is expected, nothing is let
-// through before it is known how the transaction ended.
+// answers forwards what Postgres says, but for the one answer that is to be lost. Where that is expected, nothing
+// is let through before it is known how the transaction ended.
 func (s *session) answers() {
 	defer s.end()
 	s.forward(s.server, s.client, func(raw []byte) (verdict, error) {
@@ -162,14 +163,18 @@ func (s *session) answers() {
 		case !idles(raw):
 			return pass, nil
 		case target != nil && s.proxy.take(target):
-			return pass, errLost
+			if target.resume == nil {
+				return pass, errLost
+			}
+			<-target.resume
 		}
 		s.sql.rest()
 		return pass, nil
 	})
 }
 
-// target is the cut that this session's transaction is meant for. The session that asks at the transaction's end takes it.
+// target is the cut that this session's transaction is meant for. The session that asks at the transaction's end
+// takes it.
 func (s *session) target() *cut {
 	s.proxy.mu.Lock()
 	defer s.proxy.mu.Unlock()

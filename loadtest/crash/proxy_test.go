@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"testing"
 	"time"
@@ -155,6 +156,22 @@ func TestProxy(t *testing.T) {
 		send(t, c, query("commit"))
 		lost(t, c)
 		<-k.made
+	})
+
+	t.Run("HoldsAnAnswerBackUntilItIsLetGo", func(t *testing.T) {
+		t.Parallel()
+		p, _, dial := setup(t, slices.Concat(done, idle))
+		c := dial()
+		k := &cut{fragment: "update effects", made: make(chan struct{}), resume: make(chan struct{})}
+		p.arm(k)
+		send(t, c, query("update effects"))
+		<-k.made
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(20*time.Millisecond)))
+		_, err := c.Read(make([]byte, 1))
+		require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+		close(k.resume)
+		require.NoError(t, c.SetReadDeadline(time.Now().Add(10*time.Second)))
+		receive(t, c, done, idle)
 	})
 
 	t.Run("LeavesOtherTransactionsAlone", func(t *testing.T) {

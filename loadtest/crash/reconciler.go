@@ -22,7 +22,7 @@ func lookUp(rule sandbox.Rule) func(context.Context, *trial) error {
 		if err := t.effectIs(ctx, ledger.EffectUnknown); err != nil {
 			return err
 		}
-		if err := t.until(ctx, "the provider's index to be up to date", "e.next_check_at <= clock_timestamp()"); err != nil {
+		if err := t.until(ctx, "the first look to be due", "e.next_check_at <= clock_timestamp()"); err != nil {
 			return err
 		}
 		if err := t.arm(); err != nil {
@@ -58,8 +58,8 @@ func senderGone(ctx context.Context, t *trial) error {
 	return t.strike(ctx)
 }
 
-// lateReport has an operator dispute an effect whose sender is frozen, and then the sender report that it may have sent. The
-// report is kept, and changes nothing: the effect stays held (D7, R4).
+// lateReport has an operator dispute an effect whose sender is frozen, and then the sender report that it may have
+// sent. The report is kept, and changes nothing: the effect stays held (D7, R4).
 func lateReport(ctx context.Context, t *trial) error {
 	if err := t.loseSender(ctx); err != nil {
 		return err
@@ -67,7 +67,8 @@ func lateReport(ctx context.Context, t *trial) error {
 	if err := t.until(ctx, "the frozen sender's effect to be unknown", "e.state = 'unknown'"); err != nil {
 		return err
 	}
-	if err := t.mustOperate(ctx, append([]string{"resolve", t.operation, "--tenant", tenant, "--dispute"}, accountable...)...); err != nil {
+	dispute := append([]string{"resolve", t.operation, "--tenant", tenant, "--dispute"}, accountable...)
+	if err := t.mustOperate(ctx, dispute...); err != nil {
 		return err
 	}
 	t.down(ledger.Reconciler)
@@ -83,8 +84,8 @@ func lateReport(ctx context.Context, t *trial) error {
 	return t.strike(ctx)
 }
 
-// loseSender freezes the sender when the provider has accepted its write. The provider answers with an error, and to lookups
-// with errors alone, so that nothing is known.
+// loseSender freezes the sender when the provider has accepted its write. The provider answers with an error, and
+// to lookups with errors alone, so that nothing is known.
 func (t *trial) loseSender(ctx context.Context) error {
 	frozen := make(chan error, 1)
 	url := t.control.on(t.key+"/accepted", func() error {
@@ -92,10 +93,8 @@ func (t *trial) loseSender(ctx context.Context) error {
 		return nil
 	})
 	unavailable := sandbox.Fault{Kind: sandbox.ErrorBeforeAccept, Status: http.StatusInternalServerError}
-	_, err := t.provoke(ctx,
-		sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Lookup}, Fault: unavailable},
-		sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update}, Fault: sandbox.Fault{Kind: sandbox.ErrorAfterAccept, Status: http.StatusInternalServerError}},
-		sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update}, Fault: sandbox.Fault{Kind: sandbox.Signal, URL: url}})
+	noLookups := sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Lookup}, Fault: unavailable}
+	_, err := t.provoke(ctx, noLookups, errorAfter, once(sandbox.Fault{Kind: sandbox.Signal, URL: url}))
 	if err != nil {
 		return err
 	}

@@ -42,10 +42,10 @@ type sideReport struct {
 }
 
 func (s *suite) report(found findings, is facts, missing []string) *report {
-	r := &report{Flow: s.opts.flow, Short: s.opts.short, Seed: s.opts.seed, Sites: len(s.sites), Cases: len(s.cases), Runs: len(is.runs),
-		DuplicateWrites: found.duplicateWrites, LostRuns: found.lostRuns, UnauthorisedEffects: found.unauthorisedEffects,
-		UnreachedSites: len(missing), Unreached: append([]string{}, missing...), WaitStatuses: s.statuses,
-		Broken: append([]string{}, found.broken...)}
+	r := &report{Flow: s.opts.flow, Short: s.opts.short, Seed: s.opts.seed, Sites: len(s.sites), Cases: len(s.cases),
+		Runs: len(is.runs), DuplicateWrites: found.duplicateWrites, LostRuns: found.lostRuns,
+		UnauthorisedEffects: found.unauthorisedEffects, UnreachedSites: len(missing), WaitStatuses: s.statuses,
+		Unreached: append([]string{}, missing...), Broken: append([]string{}, found.broken...)} // lists, not null
 	for _, site := range s.sites {
 		row := siteReport{Site: site.String(), Kind: string(site.Kind), Sides: map[string]sideReport{}}
 		for _, c := range s.cases {

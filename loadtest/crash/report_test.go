@@ -25,15 +25,17 @@ func TestReport(t *testing.T) {
 		t.Parallel()
 		file := filepath.Join(t.TempDir(), "report.json")
 		var out bytes.Buffer
-		r := setup().report(findings{duplicateWrites: 1, lostRuns: 2, unauthorisedEffects: 3}, facts{runs: make([]runFact, 4)}, []string{"policy/decide"})
+		found := findings{duplicateWrites: 1, lostRuns: 2, unauthorisedEffects: 3}
+		r := setup().report(found, facts{runs: make([]runFact, 4)}, []string{"policy/decide"})
 		require.NoError(t, r.write(&out, file))
 		content, err := os.ReadFile(file)
 		require.NoError(t, err)
 		var read map[string]any
 		require.NoError(t, json.Unmarshal(content, &read))
 		for name, want := range map[string]any{
-			"sites": 1.0, "runs": 4.0, "duplicate_writes": 1.0, "lost_runs": 2.0, "unauthorised_effects": 3.0, "unreached_sites": 1.0,
-			"unreached": []any{"policy/decide"}, "wait_statuses": map[string]any{"signal: killed": 2.0}, "broken": []any{}, "seed": 42.0,
+			"sites": 1.0, "runs": 4.0, "duplicate_writes": 1.0, "lost_runs": 2.0, "unauthorised_effects": 3.0,
+			"unreached_sites": 1.0, "unreached": []any{"policy/decide"}, "broken": []any{}, "seed": 42.0,
+			"wait_statuses": map[string]any{"signal: killed": 2.0},
 		} {
 			require.Equal(t, want, read[name], name)
 		}

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Times of the suite. What a killed process leaves behind is found out when its lease is over, so leases are as short as a
-// busy machine bears: a sender asks leave with a second of its lease left (D15), and must get that far.
+// Times of the suite. What a killed process leaves behind is found out when its lease is over, so leases are as
+// short as a busy machine bears: a sender asks leave with a second of its lease left (D15), and must get that far.
 //
 //	connector timeout      1 s
 //	dispatcher's margin    1 s    so its lease is 2 s
@@ -21,18 +21,68 @@ const (
 	ackWait     = "2s"
 )
 
-// edit shortens one time of the example configuration.
+// edit changes one place of the example configuration.
 type edit struct{ file, find, replace string }
 
+// The blind action is the example's change of a contact, but for a look at the target before the write. With one, a
+// sender that comes late finds the target changed and does not get as far as its last fence check, which is what
+// some journeys are about.
+const (
+	contactUpdate = "crm.contact.update"
+	blindUpdate   = "crm.contact.blind_update"
+)
+
 var edits = []edit{
+	{"actions.yaml", "\nactions:\n", `
+actions:
+  - type: crm.contact.blind_update
+    schema: crm.contact.update.json
+    connector: blind-crm
+    operation: update_contact
+    owner: crash-suite
+    risk: low
+    reversible: true
+    category: crm_change
+    audience: [sales-operations]
+    decide_within: 1h
+    execute_within: 1h
+    evidence: [{source: crm, max_age: 24h}]
+    rejection: Nothing is changed.
+`},
+	{"policy.yaml", "\nrules:\n", `
+rules:
+  - id: blind-update
+    action: crm.contact.blind_update
+    when: "true"
+    route: auto
+    reason: The suite sends it.
+`},
+	{"connectors.yaml", "\nconnectors:\n", `
+connectors:
+  - id: blind-crm
+    base_url: ${HOLDPOINT_SANDBOX_URL:-http://127.0.0.1:7080}
+    concurrency: 64
+    timeout: 10s
+    operations:
+      - name: update_contact
+        kind: update
+        method: PATCH
+        path: /crm/contacts/${target.record_id}
+        body: {reference: "${operation_id}", fields: "${proposed_change.fields}"}
+        idempotency_header: Idempotency-Key
+        conditional: {header: If-Match, value: '"${current_version}"'}
+        success: {external_id: /update_id}
+        lookup: {path: "/crm/updates?reference=${operation_id}", items: /items, external_id: /id, match: /reference,
+          index_lag: 2s, conclusive: true}
+`},
 	{"connectors.yaml", "timeout: 10s", "timeout: 1s\n    backoff: {base: 200ms, cap: 1s}"},
 	{"connectors.yaml", "index_lag: 2s", "index_lag: 200ms"},
 	{"sources.yaml", "duration: 30s", "duration: 1s"},
 	{"sources.yaml", "max_lifetime: 10m", "max_lifetime: 5s"},
 }
 
-// writeSettings makes a configuration directory from the example's, with short times. It fails where the example has changed so
-// that a time is not found: a suite with long leases would pass by never getting anywhere.
+// writeSettings makes a configuration directory from the example's, with short times. It fails where the example
+// has changed so that a time is not found: a suite with long leases would pass by never getting anywhere.
 func writeSettings(example fs.FS, dir string) error {
 	found := make([]bool, len(edits))
 	err := fs.WalkDir(example, ".", func(name string, entry fs.DirEntry, err error) error {
@@ -55,7 +105,8 @@ func writeSettings(example fs.FS, dir string) error {
 	}
 	for i, ok := range found {
 		if !ok {
-			return fmt.Errorf("the example configuration has no %q in %s any more; change the crash suite's edits", edits[i].find, edits[i].file)
+			return fmt.Errorf("the example configuration has no %q in %s any more; change the crash suite's edits",
+				edits[i].find, edits[i].file)
 		}
 	}
 	return nil

@@ -11,17 +11,21 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/fault"
 )
 
-// commitSQL is, for each boundary around a commit, SQL that its transaction alone executes. The proxy knows by it which answer
-// is to be lost.
+// commitSQL is, for each boundary around a commit, SQL that its transaction alone executes. The proxy knows by it
+// which answer is to be lost.
 var commitSQL = map[string]string{
 	"intake/claim":               "insert into runs ",
 	"intake/reclaim":             "takeovers = r.takeovers +",
 	"intake/record_conflicts":    "insert into run_conflicts ",
-	"intake/own":                 "insert into intents (tenant_id, run_id, intent_hash, revision, canonical, action_type, model, submitted_by)",
+	"intake/own":                 "action_type, model, submitted_by)",
 	"intake/park":                "insert into parked_messages ",
 	"intake/activate_rules":      "insert into source_rules ",
 	"relay/clear":                "from pending where seq > ",
 	"relay/sweep":                "from runs r left join ",
+	"relay/observe":              "insert into broker_epochs ",
+	"relay/acknowledge":          "update broker_epochs set last_seq = greatest",
+	"relay/partitions":           "select maintain_partitions(",
+	"policy/inbox":               "insert into inbox (consumer, event_id)\nselect $1, event_id from",
 	"policy/decide":              "insert into policy_decisions ",
 	"policy/park":                "insert into parked_messages ",
 	"dispatcher/lease":           "insert into effect_attempts ",
@@ -43,25 +47,28 @@ func sidesOf(kind fault.Kind) []string {
 	return []string{before, after}
 }
 
-// undeclared tells of the tables' entries that the build does not know, and of commits whose SQL the proxy does not know.
+// undeclared tells of the tables' entries that the build does not know, and of commits whose SQL the proxy does not
+// know.
 func undeclared(sites []fault.Site) error {
 	kinds := kindsOf(sites)
 	var problems []error
 	for name := range journeys {
 		if kinds[name] == "" {
-			problems = append(problems, fmt.Errorf("the suite has journeys to %s, and the build has no such boundary", name))
+			problems = append(problems,
+				fmt.Errorf("the suite has journeys to %s, and the build has no such boundary", name))
 		}
 	}
 	for name, kind := range kinds {
 		if (kind == fault.KindCommit) != (commitSQL[name] != "") && journeys[name] != nil {
-			problems = append(problems, fmt.Errorf("the suite's list of commits disagrees with the build over %s, which is a %s", name, kind))
+			problems = append(problems,
+				fmt.Errorf("the suite's list of commits disagrees with the build over %s, which is a %s", name, kind))
 		}
 	}
 	return errors.Join(problems...)
 }
 
-// casesOf are all cases of the sites that a build knows: each journey through a site with each side. Sites that no journey reaches
-// have none, and are reported as unreached.
+// casesOf are all cases of the sites that a build knows: each journey through a site with each side. Sites that no
+// journey reaches have none, and are reported as unreached.
 func casesOf(sites []fault.Site) []testCase {
 	var cases []testCase
 	for _, s := range sites {
@@ -87,8 +94,8 @@ func (c testCase) order() int {
 	return 1 + slices.Index(append(serviceNames, operator), c.service())
 }
 
-// sample draws cases that together still cover every service and every kind of boundary, and one of each special side, from
-// a seed. Cases that take long to heal are left to the full suite.
+// sample draws cases that together still cover every service and every kind of boundary, and one of each special
+// side, from a seed. Cases that take long to heal are left to the full suite.
 func sample(cases []testCase, kinds map[string]fault.Kind, seed uint64, size int) []testCase {
 	random := rand.New(rand.NewPCG(seed, 0))
 	shuffled := slices.Clone(cases)

@@ -140,8 +140,9 @@ func (t *trial) provoke(ctx context.Context, rules ...sandbox.Rule) ([]string, e
 // until waits for something to be so of the trial's run r and its effect e.
 func (t *trial) until(ctx context.Context, what, sql string) error {
 	return poll(ctx, what, func() (yes bool, err error) {
-		err = t.db.QueryRow(ctx, "select coalesce(bool_or("+sql+"), false) from runs r left join effects e using (tenant_id, run_id) "+
-			"where r.run_id = $1", t.runID).Scan(&yes)
+		row := t.db.QueryRow(ctx, "select coalesce(bool_or("+sql+"), false) from runs r "+
+			"left join effects e using (tenant_id, run_id) where r.run_id = $1", t.runID)
+		err = row.Scan(&yes)
 		return yes, err
 	})
 }
@@ -153,15 +154,15 @@ func (t *trial) effectIs(ctx context.Context, state string) error {
 
 // hurry lets the time pass that an effect would wait until somebody looks at it again.
 func (t *trial) hurry(ctx context.Context) error {
-	_, err := t.db.Exec(ctx, "update effects set next_check_at = clock_timestamp() where run_id = $1 and next_check_at > clock_timestamp()", t.runID)
+	_, err := t.db.Exec(ctx, "update effects set next_check_at = clock_timestamp() where run_id = $1 and open", t.runID)
 	if err != nil {
 		return fmt.Errorf("let time pass: %w", err)
 	}
 	return nil
 }
 
-// verb runs an operator's command that dies on the way, and repeats it, as an operator would who saw it end like that. The repeat
-// may find that the work is done.
+// verb runs an operator's command that dies on the way, and repeats it, as an operator would who saw it end like
+// that. The repeat may find that the work is done.
 func (t *trial) verb(ctx context.Context, args ...string) error {
 	first, err := t.operate(ctx, args, t.armed()...)
 	if err != nil {
@@ -172,7 +173,8 @@ func (t *trial) verb(ctx context.Context, args ...string) error {
 		return errors.Join(t.wantCut(), t.wantStatus(first, 0))
 	}
 	if !died(first.status) {
-		return fmt.Errorf("`holdpoint %s` ended with %s where a SIGKILL was due", strings.Join(args, " "), statusText(first.status))
+		return fmt.Errorf("`holdpoint %s` ended with %s where a SIGKILL was due",
+			strings.Join(args, " "), statusText(first.status))
 	}
 	if t.side == before {
 		return t.mustOperate(ctx, args...)

@@ -117,7 +117,8 @@ func (w *world) startBroker(ctx context.Context) error {
 		return err
 	}
 	w.onClose(func() { w.nats.Close() })
-	conn, err := nats.Connect(w.nats.URL(), nats.Name("holdpoint-crash"), nats.MaxReconnects(-1), nats.ReconnectWait(50*time.Millisecond))
+	conn, err := nats.Connect(w.nats.URL(), nats.Name("holdpoint-crash"), nats.MaxReconnects(-1),
+		nats.ReconnectWait(50*time.Millisecond))
 	if err != nil {
 		return fmt.Errorf("connect to NATS: %w", err)
 	}
@@ -128,7 +129,8 @@ func (w *world) startBroker(ctx context.Context) error {
 }
 
 func (w *world) runBroker(ctx context.Context) error {
-	server, err := bus.Embedded(ctx, bus.EmbeddedConfig{Dir: w.brokerDir(), Port: w.natsPort, Token: "crash", Logger: w.log})
+	server, err := bus.Embedded(ctx,
+		bus.EmbeddedConfig{Dir: w.brokerDir(), Port: w.natsPort, Token: "crash", Logger: w.log})
 	if err != nil {
 		return err
 	}
@@ -145,8 +147,8 @@ func (w *world) brokerDir() string { return filepath.Join(w.dir, "nats") }
 
 func (w *world) startSandbox(ctx context.Context) error {
 	ready := filepath.Join(w.dir, "sandbox-ready.json")
-	process, err := w.launch("sandbox", []string{"sandbox", "--addr", "127.0.0.1:0", "--data", filepath.Join(w.dir, "sandbox"),
-		"--ready-file", ready})
+	process, err := w.launch("sandbox", []string{"sandbox", "--addr", "127.0.0.1:0", "--ready-file", ready,
+		"--data", filepath.Join(w.dir, "sandbox")})
 	if err != nil {
 		return err
 	}
@@ -171,7 +173,8 @@ func (w *world) startProxies(ctx context.Context) error {
 		return fmt.Errorf("read Postgres's address: %w", err)
 	}
 	for _, name := range append([]string{operator}, serviceNames...) {
-		if _, err := w.db.Exec(ctx, fmt.Sprintf("create role crash_%[1]s login in role holdpoint_%[1]s", name)); err != nil {
+		login := fmt.Sprintf("create role crash_%[1]s login in role holdpoint_%[1]s", name)
+		if _, err := w.db.Exec(ctx, login); err != nil {
 			return fmt.Errorf("make a login for %s: %w", name, err)
 		}
 		p, err := newProxy(at.Host)
@@ -186,7 +189,8 @@ func (w *world) startProxies(ctx context.Context) error {
 
 // databaseURL is Postgres as a service reaches it.
 func (w *world) databaseURL(service string) string {
-	return fmt.Sprintf("postgres://crash_%s@%s/%s?sslmode=disable", service, w.proxies[service].addr(), databaseOf(w.postgres.URL()))
+	return fmt.Sprintf("postgres://crash_%s@%s/%s?sslmode=disable",
+		service, w.proxies[service].addr(), databaseOf(w.postgres.URL()))
 }
 
 func databaseOf(address string) string {

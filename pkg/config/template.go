@@ -16,13 +16,6 @@ var deepRoots = []string{"proposed_change", "target"}
 
 var placeholder = regexp.MustCompile(`^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+)*$`)
 
-// template is a text with placeholders, "" where the member is absent.
-func (o *object) template(name string) string {
-	text := o.optText(name)
-	o.checkTemplate(o.at(name), name, text)
-	return text
-}
-
 // path is a required template that begins with a slash.
 func (o *object) path(name string) string {
 	text := o.text(name)

@@ -5,6 +5,7 @@
 package intent
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"time"
 
@@ -25,6 +26,18 @@ type Origin struct {
 	Revision      int
 	PolicyVersion string
 	Action        *config.Action // nil where the type is not registered; policy rejects it then (P1)
+	Connector     *config.Connector
+}
+
+// credential names, and never holds, what the connector proves itself with.
+func credential(c config.Connector) string {
+	switch {
+	case c.BearerEnv != "":
+		return "env:" + c.BearerEnv
+	case c.BearerFile != "":
+		return "file:" + c.BearerFile
+	}
+	return ""
 }
 
 // Build makes the snapshot of a proposal that Check has found nothing wrong with.
@@ -33,15 +46,21 @@ func Build(proposal canonical.Value, origin Origin) (*ledger.Intent, error) {
 		v, _ := proposal.Get(name)
 		return v
 	}
-	action := config.Action{}
+	var action config.Action
+	var connector config.Connector
 	if origin.Action != nil {
 		action = *origin.Action
+	}
+	if origin.Connector != nil {
+		connector = *origin.Connector
 	}
 	change, err := canonical.NewObject(
 		canonical.Member{Name: "ordinal", Value: canonical.NewInt(1)},
 		canonical.Member{Name: "action_type", Value: take("action_type")},
 		canonical.Member{Name: "connector", Value: text(action.Connector)},
 		canonical.Member{Name: "operation", Value: text(action.Operation)},
+		canonical.Member{Name: "destination", Value: text(connector.BaseURL)},
+		canonical.Member{Name: "credential", Value: text(credential(connector))},
 		canonical.Member{Name: "target", Value: take("target")},
 		canonical.Member{Name: "proposed_change", Value: take("proposed_change")},
 		canonical.Member{Name: "current_version", Value: take("current_version")},
@@ -66,15 +85,17 @@ func Build(proposal canonical.Value, origin Origin) (*ledger.Intent, error) {
 	if err != nil {
 		return nil, fmt.Errorf("build intent: %w", err)
 	}
-	actionType := take("action_type")
-	model := take("model")
-	built := &ledger.Intent{Revision: origin.Revision, Canonical: whole.AppendCanonical(nil), Hash: canonical.Hash(whole),
-		ActionType: actionType.Text()}
-	if model.Kind() == canonical.Object {
+	bytes := whole.AppendCanonical(make([]byte, 0, usualSize))
+	built := &ledger.Intent{Revision: origin.Revision, Canonical: bytes, Hash: sha256.Sum256(bytes),
+		ActionType: take("action_type").Text()}
+	if model := take("model"); model.Kind() == canonical.Object {
 		built.Model = model.AppendCanonical(nil)
 	}
 	return built, nil
 }
+
+// usualSize is what most snapshots fit into, in bytes.
+const usualSize = 1 << 10
 
 func text(s string) canonical.Value { return canonical.MustString(s) }
 
@@ -86,6 +107,8 @@ type Snapshot struct {
 	ActionType      string
 	Connector       string
 	Operation       string
+	Destination     string // base URL of the connector when the intent was submitted
+	Credential      string // env:NAME or file:PATH of the connector's credential, "" where it has none
 	TargetSystem    string
 	TargetRecord    string
 	Target          canonical.Value
@@ -108,15 +131,16 @@ type Evidence struct {
 
 // Read parses a stored snapshot and checks that the bytes are the ones that were hashed.
 func Read(stored []byte, hash canonical.Digest) (*Snapshot, error) {
+	if sha256.Sum256(stored) != hash {
+		return nil, fmt.Errorf("read intent: the stored bytes do not have the hash %s that was authorised", hash)
+	}
 	tree, err := canonical.Parse(stored)
 	if err != nil {
 		return nil, fmt.Errorf("read intent: %w", err)
 	}
-	if canonical.Hash(tree) != hash {
-		return nil, fmt.Errorf("read intent: the stored bytes do not have the hash %s that was authorised", hash)
-	}
 	s := &Snapshot{Tree: tree, TenantID: at(tree, "/tenant_id"), RunKey: at(tree, "/run_key"), ActionType: at(tree, "/actions/0/action_type"),
 		Connector: at(tree, "/actions/0/connector"), Operation: at(tree, "/actions/0/operation"),
+		Destination: at(tree, "/actions/0/destination"), Credential: at(tree, "/actions/0/credential"),
 		TargetSystem: at(tree, "/actions/0/target/system"), TargetRecord: at(tree, "/actions/0/target/record_id"),
 		CurrentVersion: at(tree, "/actions/0/current_version"), Uncertainty: at(tree, "/uncertainty"),
 		WorkflowVersion: at(tree, "/workflow_version"), PolicyVersion: at(tree, "/policy_version")}

@@ -69,7 +69,6 @@ type claim struct {
 	*Claim
 	run      uuid.UUID
 	previous *uuid.UUID
-	eventID  uuid.UUID
 	event    outgoing
 	answer   *Claimed
 }

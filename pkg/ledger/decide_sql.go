@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
 )
 
 // decideSQL stores a batch of decisions in one statement. Two guards stand before every row: the inbox, so that a redelivered
@@ -118,8 +119,8 @@ func (d *decision) summary() string {
 // Inbox records events that a consumer has handled without a move of their own: their record had moved on already.
 func (l *Ledger) Inbox(ctx context.Context, consumer int16, events []uuid.UUID) error {
 	return l.command(ctx, "inbox", func(ctx context.Context) error {
-		_, err := l.pool.Exec(ctx, `insert into inbox (consumer, event_id)
-select $1, event_id from unnest($2::uuid[]) as t(event_id) order by event_id on conflict do nothing`, consumer, events)
+		_, err := collect(ctx, l, l.site("inbox"), nil, pgx.RowTo[uuid.UUID], `insert into inbox (consumer, event_id)
+select $1, event_id from unnest($2::uuid[]) as t(event_id) order by event_id on conflict do nothing returning event_id`, consumer, events)
 		return err
 	})
 }

@@ -12,6 +12,7 @@ var commits = map[string][]string{
 	"record_conflicts": {Intake},
 	"own":              {Intake},
 	"decide":           {Policy},
+	"inbox":            {Policy},
 	"lease":            {Dispatcher},
 	"record_outcomes":  {Dispatcher},
 	"record_lookups":   {Reconciler},

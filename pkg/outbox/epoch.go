@@ -8,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/holdpoint/holdpoint/pkg/fault"
 	"github.com/holdpoint/holdpoint/pkg/postgres"
 )
 
@@ -17,6 +18,12 @@ type Stream struct {
 	Created time.Time
 	LastSeq uint64
 }
+
+var (
+	observeSite     = fault.NewSite("relay", "observe", fault.KindCommit)
+	acknowledgeSite = fault.NewSite("relay", "acknowledge", fault.KindCommit)
+	partitionsSite  = fault.NewSite("relay", "partitions", fault.KindCommit)
+)
 
 // replayHorizon bounds how far back a lost stream is filled again. It stays below the event log's retention.
 const replayHorizon = 24 * time.Hour
@@ -34,12 +41,16 @@ func (s *Store) Observe(ctx context.Context, seen Stream) (requeued int64, err e
 		if err != nil {
 			return err
 		}
-		requeued, err = s.compare(ctx, tx, seen, known)
-		return err
+		if requeued, err = s.compare(ctx, tx, seen, known); err != nil {
+			return err
+		}
+		observeSite.Before(ctx)
+		return nil
 	})
 	if err != nil {
 		return 0, fmt.Errorf("observe stream %s: %w", seen.Name, err)
 	}
+	observeSite.After(ctx)
 	return requeued, nil
 }
 
@@ -130,6 +141,8 @@ func (s *Store) wentBack(ctx context.Context, tx pgx.Tx, messages []Message, rec
 
 // Acknowledged keeps, per stream, the highest sequence that the broker has acknowledged to us.
 func (s *Store) Acknowledged(ctx context.Context, high map[string]int64) error {
+	acknowledgeSite.Before(ctx)
+	defer acknowledgeSite.After(ctx)
 	for stream, seq := range high {
 		if _, err := s.pool.Exec(ctx, `update broker_epochs set last_seq = greatest(last_seq, $2), seen_at = clock_timestamp()
 where stream = $1`, stream, seq); err != nil {

@@ -187,8 +187,10 @@ on true`).Scan(&rows, &seconds)
 // MaintainPartitions makes the partitions of the coming week and drops those past their retention. The inbox must outlive the
 // event log, so that nothing that can still be published again has been forgotten.
 func (s *Store) MaintainPartitions(ctx context.Context, logDays, inboxDays int) error {
+	partitionsSite.Before(ctx)
 	if _, err := s.pool.Exec(ctx, "select maintain_partitions($1, $2)", logDays, inboxDays); err != nil {
 		return fmt.Errorf("maintain partitions of the event log and the inbox: %w", err)
 	}
+	partitionsSite.After(ctx)
 	return nil
 }

@@ -158,6 +158,23 @@ func TestPass(t *testing.T) { // B3
 		require.Equal(t, append(fast, first), b.broker.ids())
 	})
 
+	t.Run("RowThatIsCommittedWhileOthersArePublishedIsNotCleared", func(t *testing.T) { // RLY-01
+		t.Parallel()
+		b := newBench(t)
+		slow := b.begin(t)
+		first, err := appendEvent(t.Context(), slow, "slow")
+		require.NoError(t, err)
+		fast := b.commit(t, "fast")
+		report, err := b.store.Pass(t.Context(), 0, 10, func(ctx context.Context, m []outbox.Message) []outbox.Receipt {
+			require.NoError(t, slow.Commit(t.Context()))
+			return b.broker.publish(ctx, m)
+		})
+		require.NoError(t, err)
+		require.Equal(t, 1, report.Published)
+		require.Equal(t, 1, b.pass(t, 0, 10).Published)
+		require.Equal(t, append(fast, first), b.broker.ids())
+	})
+
 	t.Run("GapsStopNothing", func(t *testing.T) { // RLY-02
 		t.Parallel()
 		b := newBench(t)

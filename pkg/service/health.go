@@ -46,8 +46,8 @@ func (h *Health) Addr() string { return h.listener.Addr().String() }
 // Drain makes /readyz fail, so that a load balancer stops sending before the process stops taking.
 func (h *Health) Drain() { h.draining.Store(true) }
 
-// Run serves until the context ends. A process that is being stopped is not ready from that moment on, whether a probe is
-// told so or finds the port closed.
+// Run serves until the context ends. A process that is being stopped is not ready from that moment on, whether a
+// probe is told so or finds the port closed.
 func (h *Health) Run(ctx context.Context) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })

@@ -100,8 +100,8 @@ func Waking[In, Out any](
 	}
 }
 
-// RunAll runs the parts until the context ends or one of them ends, then stops them all and waits up to drain. The error
-// joins those of the parts, each with its name.
+// RunAll runs the parts until the context ends or one of them ends, then stops them all and waits up to drain. The
+// error joins those of the parts, each with its name.
 func RunAll(ctx context.Context, log *slog.Logger, drain time.Duration, parts ...Named) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

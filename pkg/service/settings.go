@@ -12,9 +12,9 @@ import (
 // prefix comes before the name of every setting, as in HOLDPOINT_DATABASE_URL.
 const prefix = "HOLDPOINT"
 
-// Settings are what every service reads from the environment. Variables are named after the fields (split_words) and not
-// by the envconfig tag, because a tag is also read without the prefix: a stray DATABASE_URL must not be taken for ours. A
-// service's own settings are declared beside it.
+// Settings are what every service reads from the environment. Variables are named after the fields (split_words) and
+// not by the envconfig tag, because a tag is also read without the prefix: a stray DATABASE_URL must not be taken for
+// ours. A service's own settings are declared beside it.
 type Settings struct {
 	DatabaseURL         string        `split_words:"true"`             // login user: a member of holdpoint_<service>
 	DatabaseConnections int32         `split_words:"true" default:"8"` // largest pool

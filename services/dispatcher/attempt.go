@@ -50,8 +50,8 @@ func (d *Dispatcher) send(ctx context.Context, a *attempt) {
 	d.record(ctx, a, settlement)
 }
 
-// attempt checks, asks leave and calls. Its settlement says what follows for the effect. A panic is an outcome too: without
-// one, an effect that makes the code panic would take every process down that leases it.
+// attempt checks, asks leave and calls. Its settlement says what follows for the effect. A panic is an outcome too:
+// without one, an effect that makes the code panic would take every process down that leases it.
 func (d *Dispatcher) attempt(ctx context.Context, a *attempt) (s ledger.Settlement) {
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -85,9 +85,9 @@ func (d *Dispatcher) attempt(ctx context.Context, a *attempt) (s ledger.Settleme
 	return d.call(ctx, a, snapshot, op)
 }
 
-// repeatable says why a call that was maybe sent may not be made again. Proven absence takes the mark away, so what still
-// bears it relies on the provider: on its memory of the key, which may have ended while the effect waited here (D13, R3),
-// or on its taking an update at one version of the target and no other.
+// repeatable says why a call that was maybe sent may not be made again. Proven absence takes the mark away, so what
+// still bears it relies on the provider: on its memory of the key, which may have ended while the effect waited here
+// (D13, R3), or on its taking an update at one version of the target and no other.
 func repeatable(a *attempt, op *config.Operation) error {
 	switch {
 	case outcome.SameKeyAllowed(op, a.FirstSentAt, a.now()):
@@ -99,14 +99,16 @@ func repeatable(a *attempt, op *config.Operation) error {
 }
 
 // call makes the one write.
-func (d *Dispatcher) call(ctx context.Context, a *attempt, s *intent.Snapshot, op connector.Operation) ledger.Settlement {
+func (d *Dispatcher) call(
+	ctx context.Context, a *attempt, s *intent.Snapshot, op connector.Operation,
+) ledger.Settlement {
 	request, err := a.target.conn.Prepare(ctx, op)
 	if err != nil {
 		return d.hold(a, err)
 	}
 	if a.SentDigest != nil && !bytes.Equal(a.SentDigest, request.Digest[:]) {
-		return d.hold(a, errors.New("the request would differ from the one that was sent under the same key; the connector's "+
-			"declaration has changed since"))
+		return d.hold(a, errors.New("the request would differ from the one that was sent under the same key; the "+
+			"connector's declaration has changed since"))
 	}
 	a.digest = &request.Digest
 	result := a.target.conn.Execute(ctx, request, func() error { return d.leave(ctx, a) })
@@ -147,7 +149,8 @@ func (d *Dispatcher) leave(ctx context.Context, a *attempt) error {
 
 // panicked takes a panic for what it may have interrupted.
 func (d *Dispatcher) panicked(a *attempt, cause any) ledger.Settlement {
-	d.env.Log.Error("sending an effect panicked", "operation", a.OperationID(), "panic", cause, "stack", string(debug.Stack()))
+	d.env.Log.Error("sending an effect panicked", "operation", a.OperationID(), "panic", cause,
+		"stack", string(debug.Stack()))
 	if !a.granted {
 		return d.hold(a, fmt.Errorf("panic before anything was sent: %v", cause))
 	}

@@ -1,6 +1,6 @@
-// Package dispatcher sends authorized effects: it leases them, checks everything once more, asks leave right before the
-// first byte, makes one call, and records what it came to. A crash anywhere leaves an attempt row that says what may have
-// happened (D3).
+// Package dispatcher sends authorized effects: it leases them, checks everything once more, asks leave right before
+// the first byte, makes one call, and records what it came to. A crash anywhere leaves an attempt row that says what
+// may have happened (D3).
 //
 // The life of one attempt, by file: door.go (an event asks) or lease.go (the poll finds it due), attempt.go, recheck.go
 // (what has changed since it was authorized), the connector's call, follow.go (what the outcome means), record.go.
@@ -21,14 +21,14 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/service"
 )
 
-// Rhythm of leasing: by event as effects are requested, and by a poll for what is due again, what found no free slot, and
-// what no event told of.
+// Rhythm of leasing: by event as effects are requested, and by a poll for what is due again, what found no free slot,
+// and what no event told of.
 const (
 	pollPause = 100 * time.Millisecond
 	// pollSpacing lets freed slots gather, so that a backlog is leased in batches and not one by one.
 	pollSpacing = 10 * time.Millisecond
-	// leaseMargin is what a lease lasts beyond the connector's own timeouts, of the read before the write and of the write:
-	// the commits before and after.
+	// leaseMargin is what a lease lasts beyond the connector's own timeouts, of the read before the write and of the
+	// write: the commits before and after.
 	leaseMargin = 20 * time.Second
 	// sendWithin is how long after leave was granted the first byte may leave (D15).
 	sendWithin = time.Second

@@ -24,7 +24,8 @@ func TestUnreadableEvents(t *testing.T) {
 	other := b.Items(contracts.SubjectIntentSubmitted)[0]
 	event := func(kind, data string) bus.Item {
 		return bus.Item{Subject: contracts.SubjectEffectRequested, NumDelivered: 3, Data: fmt.Appendf(nil,
-			`{"specversion":"1.0","id":%q,"source":"/tenants/demo","type":%q,"subject":"x","time":"2026-01-01T00:00:00Z","data":%s}`,
+			`{"specversion":"1.0","id":%q,"source":"/tenants/demo","type":%q,"subject":"x",`+
+				`"time":"2026-01-01T00:00:00Z","data":%s}`,
 			uuid.Must(uuid.NewV7()), kind, data)}
 	}
 	items := []bus.Item{
@@ -43,8 +44,10 @@ func TestUnreadableEvents(t *testing.T) {
 	b.inFlight.Wait()
 	require.Len(t, b.Writes("k"), 1, "the good one is sent")
 	require.Equal(t, 7, b.Count(`select count(*) from parked_messages where consumer = 'dispatcher' and state = 'parked'`))
-	for _, reason := range []string{"malformed event", "unknown event type", "unknown version", "is not for the dispatcher"} {
-		require.Positive(t, b.Count(`select count(*) from parked_messages where reason like 'unprocessable%'||$1||'%'`, reason), reason)
+	for _, reason := range []string{"malformed event", "unknown event type", "unknown version",
+		"is not for the dispatcher"} {
+		require.Positive(t, b.Count(`select count(*) from parked_messages where reason like 'unprocessable%'||$1||'%'`,
+			reason), reason)
 	}
 	require.Positive(t, b.Count(`select count(*) from inbox where consumer = 2 and parked`))
 	require.NotEmpty(t, b.Logs.Errors())
@@ -109,15 +112,18 @@ func TestOverJetStream(t *testing.T) {
 	for generation := range 3 {
 		var messages []bus.Message
 		for i, item := range b.Items(contracts.SubjectEffectRequested) {
-			messages = append(messages, bus.Message{Subject: item.Subject, ID: fmt.Sprintf("%d:%d", i, generation), Data: item.Data})
+			messages = append(messages, bus.Message{Subject: item.Subject, ID: fmt.Sprintf("%d:%d", i, generation),
+				Data: item.Data})
 		}
-		messages = append(messages, bus.Message{Subject: contracts.SubjectEffectRequested, ID: fmt.Sprintf("bad:%d", generation), Data: []byte(`nonsense`)})
+		messages = append(messages, bus.Message{Subject: contracts.SubjectEffectRequested,
+			ID: fmt.Sprintf("bad:%d", generation), Data: []byte(`nonsense`)})
 		for _, result := range publisher.PublishBatch(t.Context(), messages) {
 			require.NoError(t, result.Err)
 		}
 	}
 	b.Eventually(func() bool {
-		return b.Count(`select count(*) from effects where state = 'completed'`) == 2 && b.Count(`select count(*) from parked_messages`) >= 3
+		return b.Count(`select count(*) from effects where state = 'completed'`) == 2 &&
+			b.Count(`select count(*) from parked_messages`) >= 3
 	}, "the effects are sent and the nonsense is parked")
 	require.NoError(t, stop())
 	require.Len(t, b.Writes("k"), 1)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"github.com/holdpoint/holdpoint/pkg/connector"
@@ -72,7 +73,8 @@ func (d *Dispatcher) retry(s *ledger.Settlement, a *attempt, result connector.Re
 	}
 	s.Move, s.HoldReason = "hold", ledger.HoldExhausted
 	d.env.Log.Error("an effect was never sent and its attempts are used up; an operator must decide",
-		"operation", a.OperationID(), "tenant", a.TenantID, "connector", a.Connector, "attempts", a.Attempt, "detail", result.Detail)
+		"operation", a.OperationID(), "tenant", a.TenantID, "connector", a.Connector,
+		"attempts", a.Attempt, "detail", result.Detail)
 }
 
 // hold keeps an effect that cannot be sent as it is stored and declared. Nothing was sent in this attempt.
@@ -89,8 +91,9 @@ func (d *Dispatcher) hold(a *attempt, why error) ledger.Settlement {
 func (d *Dispatcher) conflict(
 	ctx context.Context, a *attempt, s *intent.Snapshot, op connector.Operation, result connector.Result,
 ) ledger.Settlement {
-	reason := policy.Reason{Code: "target_changed", Message: "The target is no longer at version " +
-		cmp.Or(s.CurrentVersion, "(none named)") + ", which the proposal was made from; its version now could not be read. " + result.Detail}
+	reason := policy.Reason{Code: "target_changed", Message: fmt.Sprintf(
+		"The target is no longer at version %s, which the proposal was made from; its version now could not be read. %s",
+		cmp.Or(s.CurrentVersion, "(none named)"), result.Detail)}
 	if version, found, err := a.target.conn.ReadTarget(ctx, op); err == nil && found {
 		reason = targetChanged(s, version)
 	}
@@ -108,7 +111,8 @@ func (d *Dispatcher) review(a *attempt, s *intent.Snapshot, reasons []policy.Rea
 		ExecuteWithin: defaultExecuteWithin, IntentHash: a.IntentHash.String(), Revision: s.Revision,
 	}
 	if action := d.tenants[a.TenantID].actions[a.ActionType]; action != nil {
-		review.Audience, review.DecideWithin, review.ExecuteWithin = action.Audience, action.DecideWithin, action.ExecuteWithin
+		review.Audience = action.Audience
+		review.DecideWithin, review.ExecuteWithin = action.DecideWithin, action.ExecuteWithin
 	}
 	return ledger.Settlement{
 		Move: "review", HoldReason: ledger.HoldReview, NextCheck: ledger.Never, Review: review,

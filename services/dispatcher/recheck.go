@@ -13,7 +13,8 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/policy"
 )
 
-// agrees compares the effect's own columns with the snapshot whose hash was authorized: what is sent is what was hashed.
+// agrees compares the effect's own columns with the snapshot whose hash was authorized: what is sent is what was
+// hashed.
 func agrees(s *intent.Snapshot, e *ledger.Leased) error {
 	for _, pair := range [][3]string{
 		{"tenant", s.TenantID, e.TenantID},
@@ -33,7 +34,9 @@ func agrees(s *intent.Snapshot, e *ledger.Leased) error {
 
 // recheck settles an effect that was certainly not sent before, where something has changed since it was authorized or
 // cannot be found out (D4).
-func (d *Dispatcher) recheck(ctx context.Context, a *attempt, s *intent.Snapshot, op connector.Operation) (ledger.Settlement, bool) {
+func (d *Dispatcher) recheck(
+	ctx context.Context, a *attempt, s *intent.Snapshot, op connector.Operation,
+) (ledger.Settlement, bool) {
 	changed := d.policyNow(a, s)
 	if len(changed) == 0 {
 		var err error
@@ -47,8 +50,8 @@ func (d *Dispatcher) recheck(ctx context.Context, a *attempt, s *intent.Snapshot
 	return ledger.Settlement{}, false
 }
 
-// policyNow decides again, by today's rules, workflow versions and age of the evidence. What a person has authorized may be
-// what policy sends to people.
+// policyNow decides again, by today's rules, workflow versions and age of the evidence. What a person has authorized
+// may be what policy sends to people.
 func (d *Dispatcher) policyNow(a *attempt, s *intent.Snapshot) []policy.Reason {
 	t := d.tenants[a.TenantID]
 	decision := t.engine.Decide(s.Input(a.now()))
@@ -60,13 +63,17 @@ func (d *Dispatcher) policyNow(a *attempt, s *intent.Snapshot) []policy.Reason {
 		return decision.Reasons
 	}
 	if action := t.actions[s.ActionType]; action.Connector != s.Connector || action.Operation != s.Operation {
-		return []policy.Reason{{Code: "registry_changed", Message: "The action type names another connector or operation by now."}}
+		return []policy.Reason{{
+			Code: "registry_changed", Message: "The action type names another connector or operation by now.",
+		}}
 	}
 	return nil
 }
 
 // targetNow compares the target's version with the one that the proposal was made from.
-func targetNow(ctx context.Context, conn *connector.Connector, s *intent.Snapshot, op connector.Operation) ([]policy.Reason, error) {
+func targetNow(
+	ctx context.Context, conn *connector.Connector, s *intent.Snapshot, op connector.Operation,
+) ([]policy.Reason, error) {
 	version, found, err := conn.ReadTarget(ctx, op)
 	switch {
 	case errors.Is(err, connector.ErrNotDeclared):

@@ -36,11 +36,13 @@ func (b *bench) requireReview(key, code, message string) {
 	require.Equal(b.t, ledger.HoldReview, e.HoldReason)
 	require.False(b.t, e.MaybeSent)
 	require.Equal(b.t, ledger.RunAwaitingHuman, b.World.Run(key).State)
-	reasons := b.Text(`select reasons::text from approvals where run_id = $1 and state = 'pending'`, servicetest.Effect(key).RunID)
+	reasons := b.Text(`select reasons::text from approvals where run_id = $1 and state = 'pending'`,
+		servicetest.Effect(key).RunID)
 	require.Contains(b.t, reasons, `"`+code+`"`)
 	require.Contains(b.t, reasons, message)
 	require.Empty(b.t, b.Writes(key))
-	require.Equal(b.t, 1, b.Count(`select count(*) from event_log where run_id = $1 and subject like '%.run.awaiting_human'`,
+	require.Equal(b.t, 1, b.Count(`
+select count(*) from event_log where run_id = $1 and subject like '%.run.awaiting_human'`,
 		servicetest.Effect(key).RunID))
 }
 
@@ -62,26 +64,32 @@ func TestRecheck(t *testing.T) {
 				Route: config.RouteHumanReview, Reason: "Contacts are frozen."})
 		}).request(key)
 		b.requireReview(key, "rule_matched", "Contacts are frozen.")
-		require.Equal(b.t, "{sales-operations}", b.Text(`select audience::text from approvals where run_id = $1`, servicetest.Effect(key).RunID))
+		require.Equal(b.t, "{sales-operations}", b.Text(`select audience::text from approvals where run_id = $1`,
+			servicetest.Effect(key).RunID))
 	})
 
 	run("ARejectingRuleAsksPeople", func(b *bench, key string) {
 		b.Authorize(b.Contact(key))
 		b.with(func(c *config.Tenant) {
-			c.Rules = append(c.Rules, &config.Rule{ID: "never", Action: "*", When: "true", Route: config.RouteReject, Reason: "No more."})
+			c.Rules = append(c.Rules, &config.Rule{ID: "never", Action: "*", When: "true", Route: config.RouteReject,
+				Reason: "No more."})
 		}).request(key)
 		b.requireReview(key, "rule_matched", "No more.")
 	})
 
 	run("AnActionTypeThatIsNoLongerRegisteredAsksPeople", func(b *bench, key string) {
 		b.Authorize(b.Contact(key))
-		b.with(func(c *config.Tenant) { servicetest.Action(c, "crm.contact.update").Type = "crm.contact.change" }).request(key)
+		b.with(func(c *config.Tenant) {
+			servicetest.Action(c, "crm.contact.update").Type = "crm.contact.change"
+		}).request(key)
 		b.requireReview(key, "unregistered_action", "")
 	})
 
 	run("AnActionTypeOfAnotherOperationAsksPeople", func(b *bench, key string) {
 		b.Authorize(b.Contact(key))
-		b.with(func(c *config.Tenant) { servicetest.Action(c, "crm.contact.update").Operation = "merge_contact" }).request(key)
+		b.with(func(c *config.Tenant) {
+			servicetest.Action(c, "crm.contact.update").Operation = "merge_contact"
+		}).request(key)
 		b.requireReview(key, "registry_changed", "")
 	})
 
@@ -108,7 +116,8 @@ func TestRecheck(t *testing.T) {
 	})
 
 	run("ATargetThatIsGoneAsksPeople", func(b *bench, key string) {
-		b.Fault(sandbox.Match{Operation: sandbox.Read, PathPrefix: "/crm/contacts/c-" + key}, status(sandbox.ErrorBeforeAccept, 404, ""))
+		b.Fault(sandbox.Match{Operation: sandbox.Read, PathPrefix: "/crm/contacts/c-" + key},
+			status(sandbox.ErrorBeforeAccept, 404, ""))
 		b.Authorize(b.Contact(key))
 		b.request(key)
 		b.requireReview(key, "target_gone", "")
@@ -125,14 +134,16 @@ func TestRecheck(t *testing.T) {
 		b.Authorize(b.Contact(key))
 		b.byPerson(key)
 		b.with(func(c *config.Tenant) {
-			c.Rules = append(c.Rules, &config.Rule{ID: "never", Action: "*", When: "true", Route: config.RouteReject, Reason: "No more."})
+			c.Rules = append(c.Rules, &config.Rule{ID: "never", Action: "*", When: "true", Route: config.RouteReject,
+				Reason: "No more."})
 		}).request(key)
 		require.Equal(b.t, ledger.HoldReview, b.Look(key).HoldReason)
 		b.requireNothingSent(key)
 	})
 
 	run("WhatMayHaveBeenSentIsNotHeldBack", func(b *bench, key string) {
-		b.Fault(sandbox.Match{Operation: sandbox.Update, PathPrefix: "/crm/contacts/c-" + key, Nth: 1}, sandbox.Fault{Kind: sandbox.ResetBeforeAccept})
+		b.Fault(sandbox.Match{Operation: sandbox.Update, PathPrefix: "/crm/contacts/c-" + key, Nth: 1},
+			sandbox.Fault{Kind: sandbox.ResetBeforeAccept})
 		b.Authorize(b.Contact(key))
 		b.maybeSent(key)
 		b.with(func(c *config.Tenant) { c.WorkflowVersions = nil }).request(key)
@@ -144,11 +155,15 @@ func TestRecheck(t *testing.T) {
 func (b *bench) byPerson(key string) {
 	b.t.Helper()
 	id := servicetest.Effect(key).RunID
-	b.Exec(`with asked as (insert into approvals (tenant_id, run_id, intent_hash, approval_id, state, action_type, audience, reasons,
+	b.Exec(`
+with asked as (
+  insert into approvals (tenant_id, run_id, intent_hash, approval_id, state, action_type, audience, reasons,
     correlation_id, decide_by, execute_within, decided_at)
-  select tenant_id, run_id, intent_hash, gen_random_uuid(), 'approved', action_type, '{}', '[]', '', now(), '1 hour', now()
+  select tenant_id, run_id, intent_hash, gen_random_uuid(), 'approved', action_type, '{}', '[]', '', now(),
+    '1 hour', now()
   from effects where run_id = $1 returning approval_id)
-update authorizations set decision_id = null, decision_route = null, approval_id = asked.approval_id, approval_state = 'approved'
+update authorizations set decision_id = null, decision_route = null, approval_id = asked.approval_id,
+  approval_state = 'approved'
 from asked where run_id = $1`, id)
 }
 
@@ -203,7 +218,8 @@ func TestVersionConflict(t *testing.T) {
 	})
 }
 
-// TestWhatIsSentIsWhatWasHashed: an effect whose row or snapshot was tampered with, or that is not declared, goes nowhere.
+// TestWhatIsSentIsWhatWasHashed: an effect whose row or snapshot was tampered with, or that is not declared, goes
+// nowhere.
 func TestWhatIsSentIsWhatWasHashed(t *testing.T) {
 	t.Parallel()
 	world := setup(t)
@@ -241,7 +257,8 @@ func TestWhatIsSentIsWhatWasHashed(t *testing.T) {
 		b := world.forCase(t)
 		b.Authorize(b.Contact("unfit"))
 		b.with(func(c *config.Tenant) {
-			servicetest.Operation(c, servicetest.CRM).Body = map[string]any{"reference": "${operation_id}", "x": "${proposed_change.missing}"}
+			servicetest.Operation(c, servicetest.CRM).Body = map[string]any{"reference": "${operation_id}",
+				"x": "${proposed_change.missing}"}
 		}).request("unfit")
 		require.Equal(t, ledger.HoldIncident, b.Look("unfit").HoldReason)
 		b.requireNothingSent("unfit")

@@ -17,8 +17,9 @@ type recorded struct {
 	err   error
 }
 
-// record stores an outcome. While Postgres is away the outcome is kept and its slot with it: it is the only word on a write
-// that may have happened. When the process ends before that, the lease ends and the reconciler finds out by reading.
+// record stores an outcome. While Postgres is away the outcome is kept and its slot with it: it is the only word on a
+// write that may have happened. When the process ends before that, the lease ends and the reconciler finds out by
+// reading.
 func (d *Dispatcher) record(ctx context.Context, a *attempt, s ledger.Settlement) {
 	for {
 		stored, err := d.outcomes.Do(ctx, s)

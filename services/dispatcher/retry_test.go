@@ -60,7 +60,8 @@ func TestRetry(t *testing.T) {
 	})
 
 	run("ATargetThatCannotBeReadIsTriedAgain", func(b *bench, key string) {
-		b.Fault(sandbox.Match{Operation: sandbox.Read, PathPrefix: "/crm/contacts/c-" + key, Count: 1}, status(sandbox.ErrorBeforeAccept, 500, ""))
+		b.Fault(sandbox.Match{Operation: sandbox.Read, PathPrefix: "/crm/contacts/c-" + key, Count: 1},
+			status(sandbox.ErrorBeforeAccept, 500, ""))
 		b.Authorize(b.Contact(key))
 		b.request(key)
 		require.Equal(b.t, string(outcome.NotSent), b.Attempts(key)[0].Class)
@@ -70,18 +71,21 @@ func TestRetry(t *testing.T) {
 	})
 
 	run("RetryAfterIsHonoured", func(b *bench, key string) {
-		b.Fault(sandbox.Match{PathPrefix: "/crm/contacts/c-" + key, Operation: sandbox.Update}, sandbox.Fault{Kind: sandbox.RateLimit, RetryAfter: "90"})
+		b.Fault(sandbox.Match{PathPrefix: "/crm/contacts/c-" + key, Operation: sandbox.Update},
+			sandbox.Fault{Kind: sandbox.RateLimit, RetryAfter: "90"})
 		b.Authorize(b.Contact(key))
 		b.request(key)
 		require.Equal(b.t, 1, b.Count(`select count(*) from effects where run_id = $1
-  and next_check_at - updated_at between interval '90 seconds' and interval '91 seconds'`, servicetest.Effect(key).RunID))
+  and next_check_at - updated_at between interval '90 seconds' and interval '91 seconds'`,
+			servicetest.Effect(key).RunID))
 		b.look()
 		b.request(key)
 		require.Len(b.t, b.Attempts(key), 1, "neither the poll nor a repeated event comes before the time")
 	})
 
 	run("WithoutAUsableRetryAfterTheBackoffDecides", func(b *bench, key string) {
-		b.Fault(sandbox.Match{PathPrefix: "/crm/contacts/c-" + key, Operation: sandbox.Update}, sandbox.Fault{Kind: sandbox.RateLimit, RetryAfter: "-1"})
+		b.Fault(sandbox.Match{PathPrefix: "/crm/contacts/c-" + key, Operation: sandbox.Update},
+			sandbox.Fault{Kind: sandbox.RateLimit, RetryAfter: "-1"})
 		b.Authorize(b.Contact(key))
 		b.request(key)
 		require.Equal(b.t, 1, b.Count(`select count(*) from effects where run_id = $1
@@ -90,7 +94,8 @@ func TestRetry(t *testing.T) {
 
 	run("WhenAttemptsAreUsedUpItIsHeldAndTheRunStaysApproved", func(b *bench, key string) {
 		b.Authorize(b.Contact(key))
-		d := b.with(unreachable(b.t), withoutRead, backoff(config.Backoff{Base: time.Millisecond, Cap: time.Millisecond, Attempts: 2, Total: time.Hour}))
+		d := b.with(unreachable(b.t), withoutRead, backoff(config.Backoff{Base: time.Millisecond, Cap: time.Millisecond,
+			Attempts: 2, Total: time.Hour}))
 		d.request(key)
 		require.Equal(b.t, ledger.EffectPending, b.Look(key).State)
 		b.Exec(`update effects set next_check_at = clock_timestamp() where run_id = $1`, servicetest.Effect(key).RunID)
@@ -104,7 +109,8 @@ func TestRetry(t *testing.T) {
 
 	run("TimeInTheQueueIsNotTimeOfTrying", func(b *bench, key string) {
 		b.Authorize(b.Contact(key))
-		b.Exec(`update effects set created_at = created_at - interval '2 hours' where run_id = $1`, servicetest.Effect(key).RunID)
+		b.Exec(`update effects set created_at = created_at - interval '2 hours' where run_id = $1`,
+			servicetest.Effect(key).RunID)
 		b.with(unreachable(b.t), withoutRead).request(key)
 		require.Equal(b.t, ledger.EffectPending, b.Look(key).State, "its patience begins with the first attempt")
 	})
@@ -113,7 +119,8 @@ func TestRetry(t *testing.T) {
 		b.Authorize(b.Contact(key))
 		d := b.with(unreachable(b.t), withoutRead)
 		d.request(key)
-		b.Exec(`update effect_attempts set started_at = started_at - interval '2 hours' where run_id = $1`, servicetest.Effect(key).RunID)
+		b.Exec(`update effect_attempts set started_at = started_at - interval '2 hours' where run_id = $1`,
+			servicetest.Effect(key).RunID)
 		b.Exec(`update effects set next_check_at = clock_timestamp() where run_id = $1`, servicetest.Effect(key).RunID)
 		d.request(key)
 		require.Equal(b.t, ledger.HoldExhausted, b.Look(key).HoldReason)
@@ -137,7 +144,8 @@ func TestSameKeySameBytes(t *testing.T) {
 		b.again()
 		b.again()
 		require.Equal(t, ledger.EffectUnknown, b.Look("k").State)
-		require.NoError(t, b.Sandbox.SetPersonality(t.Context(), sandbox.CRM, sandbox.Personality{IgnoreKeys: true, LaxVersions: true}))
+		require.NoError(t, b.Sandbox.SetPersonality(t.Context(), sandbox.CRM,
+			sandbox.Personality{IgnoreKeys: true, LaxVersions: true}))
 		b.repeat("k")
 		b.look()
 		attempts := b.Attempts("k")
@@ -180,7 +188,8 @@ func TestSameKeySameBytes(t *testing.T) {
 	}
 }
 
-// TestKeyWindow is DSP-03: a key past its provider's memory is never relied on, however the effect came to wait so long.
+// TestKeyWindow is DSP-03: a key past its provider's memory is never relied on, however the effect came to wait so
+// long.
 func TestKeyWindow(t *testing.T) {
 	t.Parallel()
 	setup := func(t *testing.T) *bench {
@@ -223,7 +232,8 @@ func TestRedirectReachesNobody(t *testing.T) {
 	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
 	t.Cleanup(elsewhere.Close)
 	b := setup(t)
-	b.Fault(updates, sandbox.Fault{Kind: sandbox.Redirect, Status: http.StatusTemporaryRedirect, Location: elsewhere.URL + "/x"})
+	b.Fault(updates, sandbox.Fault{Kind: sandbox.Redirect, Status: http.StatusTemporaryRedirect,
+		Location: elsewhere.URL + "/x"})
 	b.Authorize(b.Contact("k"))
 	b.request()
 	require.Equal(t, ledger.EffectUnknown, b.Look("k").State)

@@ -93,8 +93,9 @@ func TestRecord(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		keys := b.Authorize(b.Contact("good"), b.Contact("bad"))
-		leased, err := b.env.Ledger.Lease(t.Context(), ledger.LeaseRequest{Owner: keys[0].RunID, Duration: time.Minute, Requested: keys,
-			Free: map[string]int{"demo/" + servicetest.CRM: 2}})
+		leased, err := b.env.Ledger.Lease(t.Context(), ledger.LeaseRequest{Owner: keys[0].RunID, Duration: time.Minute,
+			Requested: keys,
+			Free:      map[string]int{"demo/" + servicetest.CRM: 2}})
 		require.NoError(t, err)
 		settlements := make([]ledger.Settlement, 2)
 		good := 0
@@ -122,7 +123,9 @@ func TestRecord(t *testing.T) {
 		b.Authorize(b.Contact("k"))
 		b.outcomes.Close()
 		b.outcomes = ledger.NewGroup(ledger.GroupConfig[ledger.Settlement, recorded]{
-			Run: func(context.Context, []ledger.Settlement) ([]recorded, error) { return nil, errors.New("no such column") },
+			Run: func(context.Context, []ledger.Settlement) ([]recorded, error) {
+				return nil, errors.New("no such column")
+			},
 		})
 		b.request()
 		require.Len(t, b.alerts("k"), 1)
@@ -148,7 +151,10 @@ func TestNew(t *testing.T) {
 
 	t.Run("ALeaseOutlastsTheReadAndTheWriteOfTheSlowestConnector", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t, servicetest.WithConfig(func(c *config.Tenant) { servicetest.Connector(c, servicetest.CRM).Timeout = time.Minute }))
+		b := setup(t, servicetest.WithConfig(func(c *config.Tenant) {
+			servicetest.Connector(c,
+				servicetest.CRM).Timeout = time.Minute
+		}))
 		require.Greater(t, b.leaseDuration(), 2*time.Minute)
 	})
 }

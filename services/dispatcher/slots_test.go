@@ -37,7 +37,10 @@ func TestSlots(t *testing.T) {
 
 	t.Run("NoMoreIsLeasedThanCanBeSentAtOnce", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t, servicetest.WithConfig(func(c *config.Tenant) { servicetest.Connector(c, servicetest.CRM).Concurrency = 2 }))
+		b := setup(t, servicetest.WithConfig(func(c *config.Tenant) {
+			servicetest.Connector(c,
+				servicetest.CRM).Concurrency = 2
+		}))
 		id := b.Fault(updates, sandbox.Fault{Kind: sandbox.Delay, Duration: ms(150)})
 		operations := b.authorized(5, "c", contact)
 		b.take()
@@ -78,18 +81,23 @@ func TestSlots(t *testing.T) {
 		b.take()
 		require.Eventually(t, func() bool {
 			b.pollNow()
-			require.LessOrEqual(t, b.Count(`select count(*) from effects where state = 'sending' and connector = $1`, servicetest.Payments), 2)
+			require.LessOrEqual(t, b.Count(`select count(*) from effects where state = 'sending' and connector = $1`,
+				servicetest.Payments), 2)
 			check, err := b.Sandbox.Check(t.Context(), operations)
 			return err == nil && check.Missing == 0
 		}, servicetest.Patience, 5*time.Millisecond)
 		require.Equal(t, 6, b.Count(`select count(*) from effects where open and connector = $1`, servicetest.Payments))
 		require.Zero(t, b.Count(`select count(*) from pg_stat_activity where datname = current_database()
-  and state = 'idle in transaction' and state_change < clock_timestamp() - interval '1 second'`), "no call is made inside a transaction (DSP-14)")
+  and state = 'idle in transaction' and state_change < clock_timestamp() - interval '1 second'`),
+			"no call is made inside a transaction (DSP-14)")
 	})
 
 	t.Run("ALeaseThatFailsGivesItsSlotsBack", func(t *testing.T) {
 		t.Parallel()
-		b := setup(t, servicetest.WithConfig(func(c *config.Tenant) { servicetest.Connector(c, servicetest.CRM).Concurrency = 1 }))
+		b := setup(t, servicetest.WithConfig(func(c *config.Tenant) {
+			servicetest.Connector(c,
+				servicetest.CRM).Concurrency = 1
+		}))
 		operations := b.authorized(2, "c", contact)
 		b.Exec(`revoke insert on effect_attempts from holdpoint_dispatcher`)
 		for range 3 {
@@ -108,7 +116,10 @@ func TestSlots(t *testing.T) {
 // TestReplicas: two dispatchers share the work and send nothing twice.
 func TestReplicas(t *testing.T) {
 	t.Parallel()
-	b := setup(t, servicetest.WithConfig(func(c *config.Tenant) { servicetest.Connector(c, servicetest.CRM).Concurrency = 3 }))
+	b := setup(t, servicetest.WithConfig(func(c *config.Tenant) {
+		servicetest.Connector(c,
+			servicetest.CRM).Concurrency = 3
+	}))
 	b.forget()
 	first, second := b.with(), b.with()
 	var sent [2]atomic.Int32
@@ -148,7 +159,8 @@ func TestOneTarget(t *testing.T) {
 	b.request()
 	require.Empty(t, b.Attempts("b"))
 	require.Len(t, b.Writes("free"), 1)
-	b.Settle(b.Reconciler, "record_lookups", ledger.Settlement{EffectKey: servicetest.Effect("a"), Move: "incident", HoldReason: ledger.HoldIncident})
+	b.Settle(b.Reconciler, "record_lookups", ledger.Settlement{EffectKey: servicetest.Effect("a"), Move: "incident",
+		HoldReason: ledger.HoldIncident})
 	b.again()
 	require.Len(t, b.Writes("b"), 1)
 }

@@ -19,7 +19,8 @@ import (
 
 func (b *bench) set(scope, key string, closed bool) {
 	b.t.Helper()
-	_, err := b.Operator.SetSwitch(b.t.Context(), ledger.Switch{Scope: scope, Key: key, Closed: closed, ChangedBy: "ann", Reason: "a test"})
+	_, err := b.Operator.SetSwitch(b.t.Context(), ledger.Switch{Scope: scope, Key: key, Closed: closed, ChangedBy: "ann",
+		Reason: "a test"})
 	require.NoError(b.t, err)
 }
 
@@ -157,7 +158,8 @@ func TestFence(t *testing.T) {
 		seen := make(chan int, 1)
 		hook := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 			seen <- b.Count(`select count(*) from effects e join effect_attempts a using (run_id) where e.state = 'sending'
-  and e.lease_owner = a.owner and e.lease_expires_at > clock_timestamp() and a.attempt = 1 and a.class is null and a.switch_epoch = 1`)
+  and e.lease_owner = a.owner and e.lease_expires_at > clock_timestamp() and a.attempt = 1 and a.class is null
+  and a.switch_epoch = 1`)
 		}))
 		t.Cleanup(hook.Close)
 		b.Fault(updates, sandbox.Fault{Kind: sandbox.Signal, URL: hook.URL})
@@ -176,7 +178,8 @@ func TestFence(t *testing.T) {
 		})
 		b.request()
 		b.requireNothingSent("k")
-		require.Equal(t, string(outcome.NotSent), b.Attempts("k")[0].Class, "what became of the attempt is recorded all the same")
+		require.Equal(t, string(outcome.NotSent), b.Attempts("k")[0].Class,
+			"what became of the attempt is recorded all the same")
 		require.Equal(t, ledger.EffectUnknown, b.Look("k").State, "a stale owner moves nothing")
 		require.Contains(t, b.Logs.String(), "an outcome came after the effect had been taken from this attempt")
 	})
@@ -256,7 +259,8 @@ func TestFence(t *testing.T) {
 	t.Run("APanicAfterLeaveIsTakenForSent", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
-		a := &attempt{Leased: ledger.Leased{EffectKey: servicetest.Effect("k")}, granted: true, target: b.targets["demo/"+servicetest.CRM]}
+		a := &attempt{Leased: ledger.Leased{EffectKey: servicetest.Effect("k")}, granted: true,
+			target: b.targets["demo/"+servicetest.CRM]}
 		s := b.panicked(a, "boom")
 		require.Equal(t, "lose", s.Move)
 		require.True(t, s.MaybeSent)
@@ -273,8 +277,9 @@ func TestLateOutcome(t *testing.T) {
 	b.take()
 	require.NoError(t, b.Sandbox.AwaitFault(t.Context(), id, 1))
 	e := b.Look("k")
-	b.Settle(b.Reconciler, "record_lookups", ledger.Settlement{EffectKey: e.EffectKey, Move: "expire_lease", Attempt: e.Attempt,
-		Owner: e.Owner, MaybeSent: true})
+	b.Settle(b.Reconciler, "record_lookups", ledger.Settlement{EffectKey: e.EffectKey, Move: "expire_lease",
+		Attempt: e.Attempt,
+		Owner:   e.Owner, MaybeSent: true})
 	b.repeat("k") // the next attempt waits while the first is still on its way
 	b.inFlight.Wait()
 

@@ -61,7 +61,8 @@ func (b *bench) forCase(t *testing.T) *bench {
 	return &bench{World: w, Dispatcher: another(t, w), t: t}
 }
 
-// request delivers the events that ask for the effects of these keys, or of all, and requires that all are acknowledged.
+// request delivers the events that ask for the effects of these keys, or of all, and requires that all are
+// acknowledged.
 func (b *bench) request(keys ...string) {
 	b.t.Helper()
 	b.take(keys...)

@@ -40,7 +40,7 @@ func upCommand() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return up(cmd.Context(), f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.data, "data", "", "data directory (default: holdpoint in your cache directory)")
+	flags.StringVar(&f.data, "data", "", "data directory (default: holdpoint in your cache directory; for root /var/lib/holdpoint)")
 	flags.BoolVar(&f.ephemeral, "ephemeral", false, "keep nothing after the stop; commits are as durable as always while it runs")
 	flags.StringVar(&f.configDir, "config", "", "configuration directory (default: the built-in example tenant)")
 	flags.StringVar(&f.readyFile, "ready-file", "", "write addresses and the demo key as JSON to this file once everything is up")
@@ -192,8 +192,12 @@ func dataDir(f upFlags) (dir string, remove func(), err error) {
 	return dir, func() {}, nil
 }
 
-// defaultDataDir is under the user's cache directory.
+// defaultDataDir is under the user's cache directory. Root has another one: Postgres runs under an account that cannot enter
+// root's home.
 func defaultDataDir() string {
+	if os.Geteuid() == 0 {
+		return "/var/lib/holdpoint"
+	}
 	cache, err := os.UserCacheDir()
 	if err != nil {
 		cache = os.TempDir()

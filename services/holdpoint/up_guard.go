@@ -23,10 +23,13 @@ type guard struct {
 	killed bool
 }
 
+// lockFileIn is the file by which a data directory is taken.
+func lockFileIn(dir string) string { return filepath.Join(dir, "up.lock") }
+
 // lockData takes a data directory. The kernel gives it back however this process ends; the process id in the file, which a
 // controlled stop takes out again, tells people who has it and the next start that there was no such stop.
 func lockData(dir string) (*guard, error) {
-	file, err := os.OpenFile(filepath.Join(dir, "up.lock"), os.O_CREATE|os.O_RDWR, 0o600)
+	file, err := os.OpenFile(lockFileIn(dir), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, fmt.Errorf("take the data directory: %w", err)
 	}

@@ -122,7 +122,7 @@ func (t *tenant) intent(proposal config.Document, s *source, at, key string) (*l
 		if errs := a.schema.CheckDocument(change); len(errs) > 0 {
 			return nil, invalid(errs, at+"/proposed_change")
 		}
-		origin.Action = a.Action
+		origin.Action, origin.Connector = a.Action, a.connector
 	}
 	built, err := intent.Build(proposal.Value, origin)
 	if err != nil {

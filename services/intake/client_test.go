@@ -263,3 +263,6 @@ func (w *world) counted(name string, attributes map[string]string) int64 {
 	}
 	return sum
 }
+
+// countOf is how often a text holds another.
+func countOf(text, part string) int { return strings.Count(text, part) }

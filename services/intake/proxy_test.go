@@ -16,6 +16,7 @@ type proxy struct {
 
 	mu    sync.Mutex
 	down  bool
+	mutes bool
 	conns map[net.Conn]bool
 }
 
@@ -45,8 +46,31 @@ func (p *proxy) serve() {
 			continue
 		}
 		go func() { _, _ = io.Copy(server, client); server.Close() }()
-		go func() { _, _ = io.Copy(client, server); client.Close() }()
+		go func() { _, _ = io.Copy(answers{p, client}, server); client.Close() }()
 	}
+}
+
+// answers is the way back, on which things can be lost.
+type answers struct {
+	*proxy
+	to net.Conn
+}
+
+func (a answers) Write(data []byte) (int, error) {
+	a.mu.Lock()
+	muted := a.mutes
+	a.mu.Unlock()
+	if muted {
+		return len(data), nil
+	}
+	return a.to.Write(data)
+}
+
+// mute loses everything that Postgres says until the next cut.
+func (p *proxy) mute() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.mutes = true
 }
 
 func (p *proxy) keep(client, server net.Conn) bool {
@@ -64,7 +88,7 @@ func (p *proxy) keep(client, server net.Conn) bool {
 func (p *proxy) cut(down bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.down = down
+	p.down, p.mutes = down, false
 	for c := range p.conns {
 		c.Close()
 		delete(p.conns, c)

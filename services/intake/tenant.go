@@ -15,10 +15,11 @@ type tenant struct {
 	actions map[string]*action
 }
 
-// action is a registered action type with its compiled schema.
+// action is a registered action type with its compiled schema and its connector.
 type action struct {
 	*config.Action
-	schema *config.Validator
+	schema    *config.Validator
+	connector *config.Connector
 }
 
 // source is one source of events, compiled.
@@ -38,12 +39,16 @@ type rules struct {
 
 func newTenant(declared *config.Tenant) (*tenant, error) {
 	t := &tenant{Tenant: declared, sources: map[string]*source{}, actions: map[string]*action{}}
+	connectors := map[string]*config.Connector{}
+	for _, c := range declared.Connectors {
+		connectors[c.ID] = c
+	}
 	for _, a := range declared.Actions {
 		schema, err := config.NewValidator(a.Type, a.Schema)
 		if err != nil {
 			return nil, fmt.Errorf("action %s of tenant %s: %w", a.Type, declared.ID, err)
 		}
-		t.actions[a.Type] = &action{a, schema}
+		t.actions[a.Type] = &action{a, schema, connectors[a.Connector]}
 	}
 	for _, s := range declared.Sources {
 		compiled, err := newSource(s)

@@ -21,12 +21,14 @@ const (
 	defaultExecuteWithin = time.Hour
 )
 
-// decideOne goes from an intent to a decision. An error means that this process cannot decide: a tenant that it does not
-// know, an intent of a newer release, a panic. Nothing follows from it, neither an authorization nor a rejection (POL-02).
+// decideOne goes from an intent to a decision. An error means that this process cannot decide: a tenant that it does
+// not know, an intent of a newer release, a panic. Nothing follows from it, neither an authorization nor a rejection
+// (POL-02).
 func (p *Policy) decideOne(u *ledger.Undecided, event uuid.UUID) (d ledger.Decision, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
-			p.env.Log.Error("deciding an intent panicked", "tenant", u.TenantID, "run", u.RunID, "panic", cause, "stack", string(debug.Stack()))
+			p.env.Log.Error("deciding an intent panicked", "tenant", u.TenantID, "run", u.RunID, "panic", cause,
+				"stack", string(debug.Stack()))
 			err = fmt.Errorf("the evaluation panicked: %v", cause)
 		}
 	}()

@@ -15,8 +15,8 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
-// handle decides a fetched batch. What cannot be read is parked at once; what cannot be decided comes again, and is parked
-// after ParkAfter deliveries (B5).
+// handle decides a fetched batch. What cannot be read is parked at once; what cannot be decided comes again, and is
+// parked after ParkAfter deliveries (B5).
 func (p *Policy) handle(ctx context.Context, items []bus.Item) []bus.Verdict {
 	verdicts := make([]bus.Verdict, len(items))
 	var refs []ledger.IntentRef

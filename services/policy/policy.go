@@ -1,5 +1,5 @@
-// Package policy routes intents: it reads what was submitted, decides by the tenant's rules, and stores the decision with
-// all that follows from it in one transaction (P2). door.go takes the events, decide.go is the pure part.
+// Package policy routes intents: it reads what was submitted, decides by the tenant's rules, and stores the decision
+// with all that follows from it in one transaction (P2). door.go takes the events, decide.go is the pure part.
 package policy
 
 import (
@@ -47,7 +47,8 @@ func New(env *service.Env) (*Policy, error) {
 			t.actions[a.Type] = a
 		}
 		p.tenants[declared.ID] = t
-		env.Log.Info("policy loaded", "tenant", declared.ID, "policy_version", declared.PolicyVersion, "rules", len(declared.Rules))
+		env.Log.Info("policy loaded", "tenant", declared.ID, "policy_version", declared.PolicyVersion,
+			"rules", len(declared.Rules))
 	}
 	counter, err := env.Meter.Int64Counter("holdpoint_policy_decisions_total")
 	p.decided = counter

@@ -40,10 +40,10 @@ type again struct {
 	ok   bool
 }
 
-// decide is what follows for a due effect without asking anybody; the move "look" means that the provider must be asked,
-// and false that nothing follows. The precedence is:
+// decide is what follows for a due effect without asking anybody; the move "look" means that the provider must be
+// asked, and false that nothing follows. The precedence is:
 //
-//  1. a former owner reported success: the effect is done, unless an operator disputes it or somebody is sending it now;
+//  1. a former owner reported success: the effect is done, unless an operator disputes it or somebody is sending it;
 //  2. a former owner reported that it may have sent, and the effect waits to be sent again: it is unknown after all;
 //  3. the lease of a sender has ended: what it did is unknown;
 //  4. an acceptance is overdue: ask (R5);
@@ -53,17 +53,23 @@ func decide(e *ledger.Open, op *config.Operation) (ledger.Settlement, bool) {
 	reported := outcome.Class(e.ReportedClass)
 	switch {
 	case e.UnreadOutcome && reported == outcome.Succeeded && mayCompleteLate(e):
-		return ledger.Settlement{Move: "late_success", MaybeSent: true, ExternalID: e.ExternalID, NextCheck: ledger.Never}, true
+		return ledger.Settlement{
+			Move: "late_success", MaybeSent: true, ExternalID: e.ExternalID, NextCheck: ledger.Never,
+		}, true
 	case e.UnreadOutcome && e.State == ledger.EffectPending && reported.MaybeSent():
 		return ledger.Settlement{Move: "doubt", MaybeSent: true, NextCheck: indexLag(op)}, true
 	case e.State == ledger.EffectSending && e.LeaseOver:
-		return ledger.Settlement{Move: "expire_lease", Attempt: e.Attempt, Owner: e.Owner, MaybeSent: true, NextCheck: indexLag(op)}, true
+		return ledger.Settlement{
+			Move: "expire_lease", Attempt: e.Attempt, Owner: e.Owner, MaybeSent: true, NextCheck: indexLag(op),
+		}, true
 	case e.State == ledger.EffectAccepted && e.Now.Sub(e.LastAttempt) >= outcome.AcceptedDeadline:
 		return ledger.Settlement{Move: "overdue", MaybeSent: true}, true
 	case e.State == ledger.EffectPending && e.Overdue && e.MaybeSent:
 		return ledger.Settlement{Move: "doubt", MaybeSent: true}, true
 	case e.State == ledger.EffectPending && e.Overdue:
-		return ledger.Settlement{Move: "expire", HoldReason: ledger.HoldReview, NextCheck: ledger.Never, Review: notInTime()}, true
+		return ledger.Settlement{
+			Move: "expire", HoldReason: ledger.HoldReview, NextCheck: ledger.Never, Review: notInTime(),
+		}, true
 	case e.State == ledger.EffectUnknown:
 		return ledger.Settlement{Move: "look"}, true
 	}
@@ -84,7 +90,8 @@ func mayCompleteLate(e *ledger.Open) bool {
 // notInTime is what people are told of an effect whose execute-by has passed (A14).
 func notInTime() *ledger.Review {
 	return &ledger.Review{
-		Reasons:     []byte(`[{"code":"execute_by_passed","message":"It was not sent before its execute-by; nothing was sent."}]`),
+		Reasons: []byte(`[{"code":"execute_by_passed",` +
+			`"message":"It was not sent before its execute-by; nothing was sent."}]`),
 		ReasonCodes: []string{"execute_by_passed"},
 	}
 }
@@ -105,8 +112,8 @@ func indexLag(op *config.Operation) time.Duration {
 //  3. absence is not proven yet: look again;
 //  4. nothing is clear: the same key again, where that is safe (D13), else look again.
 //
-// Absence is proof only where the connector declares it, after the index lag, twice, the second time after twice the lag,
-// since indexes have been seen to lag longer than documented (R8, REC-03).
+// Absence is proof only where the connector declares it, after the index lag, twice, the second time after twice the
+// lag, since indexes have been seen to lag longer than documented (R8, REC-03).
 func judge(e *ledger.Open, op *config.Operation, next again, found connector.LookupResult) ledger.Settlement {
 	looked := &ledger.Looked{
 		Verdict: string(found.Verdict), Conclusive: found.Conclusive, ExternalID: found.ExternalID, Evidence: found.Evidence,
@@ -130,14 +137,16 @@ func judge(e *ledger.Open, op *config.Operation, next again, found connector.Loo
 	case proven:
 		return ledger.Settlement{Move: "look", Absent: true, NextCheck: longestLook, Note: noteSilent, Looked: looked}
 	case absent:
-		return ledger.Settlement{Move: "look", Absent: true, NextCheck: max(indexLag(op), shortestLag) + lookAgain(e), Looked: looked}
+		later := max(indexLag(op), shortestLag) + lookAgain(e)
+		return ledger.Settlement{Move: "look", Absent: true, NextCheck: later, Looked: looked}
 	}
 	s := repeat(e, op, next, max(lookAgain(e), indexLag(op)-since))
 	s.Looked = looked
 	return s
 }
 
-// withoutLookup is for operations that cannot be found by reading: a same-key retry where that is safe, else an operator.
+// withoutLookup is for operations that cannot be found by reading: a same-key retry where that is safe, else an
+// operator.
 func withoutLookup(e *ledger.Open, op *config.Operation, next again) ledger.Settlement {
 	s := repeat(e, op, next, operatorLook)
 	if s.Move == "look" && s.Note == "" {
@@ -160,9 +169,9 @@ func repeat(e *ledger.Open, op *config.Operation, next again, look time.Duration
 	return ledger.Settlement{Move: "retry_same_key", MaybeSent: true, NextCheck: next.wait, Note: noteRepeated}
 }
 
-// nobodyWrites reports whether no former sender can still do a second write. It is certain where all have reported. One
-// that fell silent may be frozen; its late write is harmless only where the provider honours the same idempotency key, or
-// takes the update at one version of the target and no other (R2).
+// nobodyWrites reports whether no former sender can still do a second write. It is certain where all have reported.
+// One that fell silent may be frozen; its late write is harmless only where the provider honours the same idempotency
+// key, or takes the update at one version of the target and no other (R2).
 func nobodyWrites(e *ledger.Open, op *config.Operation) bool {
 	return !e.Silent || outcome.SameKeyAllowed(op, e.FirstSentAt, e.Now) ||
 		(op.Kind == config.OperationUpdate && op.Conditional != nil)

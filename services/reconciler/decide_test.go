@@ -21,11 +21,13 @@ var now = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 // Profiles of operations.
 var (
 	searchable  = &config.Operation{Kind: config.OperationCreate, Lookup: &config.Lookup{IndexLag: lag, Conclusive: true}}
-	conditional = &config.Operation{Kind: config.OperationUpdate, Lookup: searchable.Lookup, Conditional: &config.Conditional{}}
-	replayed    = &config.Operation{Kind: config.OperationCreate, IdempotencyHeader: "Idempotency-Key", Replays: true,
+	conditional = &config.Operation{Kind: config.OperationUpdate, Lookup: searchable.Lookup,
+		Conditional: &config.Conditional{}}
+	replayed = &config.Operation{Kind: config.OperationCreate, IdempotencyHeader: "Idempotency-Key", Replays: true,
 		KeyWindow: 24 * time.Hour, KeyMargin: time.Hour}
-	everything = &config.Operation{Kind: config.OperationCreate, Lookup: searchable.Lookup, IdempotencyHeader: "Idempotency-Key",
-		Replays: true, KeyWindow: 24 * time.Hour, KeyMargin: time.Hour}
+	everything = &config.Operation{Kind: config.OperationCreate, Lookup: searchable.Lookup,
+		IdempotencyHeader: "Idempotency-Key",
+		Replays:           true, KeyWindow: 24 * time.Hour, KeyMargin: time.Hour}
 	nothing = &config.Operation{Kind: config.OperationSend}
 )
 
@@ -47,7 +49,8 @@ func sent(ago time.Duration) func(*ledger.Open) {
 func executeBy(t time.Time) func(*ledger.Open) { return func(e *ledger.Open) { e.ExecuteBy = t } }
 func looked(n int) func(*ledger.Open)          { return func(e *ledger.Open) { e.Lookups = n } }
 func verdict(v connector.Verdict, conclusive bool) connector.LookupResult {
-	return connector.LookupResult{Verdict: v, Conclusive: conclusive, ExternalID: "ext", RecordVersion: "7", Evidence: "seen"}
+	return connector.LookupResult{Verdict: v, Conclusive: conclusive, ExternalID: "ext", RecordVersion: "7",
+		Evidence: "seen"}
 }
 
 func TestDecide(t *testing.T) {
@@ -57,23 +60,36 @@ func TestDecide(t *testing.T) {
 		e    ledger.Open
 		move string // "" where nothing follows
 	}{
-		{"SuccessOfAFormerOwnerCompletesWhatIsUnknown", ledger.Open{State: "unknown", UnreadOutcome: true, ReportedClass: "succeeded"}, "late_success"},
-		{"SuccessOfAFormerOwnerCompletesWhatIsAccepted", ledger.Open{State: "accepted", UnreadOutcome: true, ReportedClass: "succeeded"}, "late_success"},
-		{"SuccessOfAFormerOwnerCompletesWhatWaits", ledger.Open{State: "pending", UnreadOutcome: true, ReportedClass: "succeeded"}, "late_success"},
-		{"SuccessOfAFormerOwnerCompletesWhatIsHeld", ledger.Open{State: "held", HoldReason: "exhausted", UnreadOutcome: true, ReportedClass: "succeeded"}, "late_success"},
-		{"ItRevivesNothingThatIsDisputed", ledger.Open{State: "held", HoldReason: "disputed", UnreadOutcome: true, ReportedClass: "succeeded"}, ""},
+		{"SuccessOfAFormerOwnerCompletesWhatIsUnknown", ledger.Open{State: "unknown", UnreadOutcome: true,
+			ReportedClass: "succeeded"}, "late_success"},
+		{"SuccessOfAFormerOwnerCompletesWhatIsAccepted", ledger.Open{State: "accepted", UnreadOutcome: true,
+			ReportedClass: "succeeded"}, "late_success"},
+		{"SuccessOfAFormerOwnerCompletesWhatWaits", ledger.Open{State: "pending", UnreadOutcome: true,
+			ReportedClass: "succeeded"}, "late_success"},
+		{"SuccessOfAFormerOwnerCompletesWhatIsHeld", ledger.Open{State: "held", HoldReason: "exhausted", UnreadOutcome: true,
+			ReportedClass: "succeeded"}, "late_success"},
+		{"ItRevivesNothingThatIsDisputed", ledger.Open{State: "held", HoldReason: "disputed", UnreadOutcome: true,
+			ReportedClass: "succeeded"}, ""},
 		{"ItWaitsForWhoeverIsSending", ledger.Open{State: "sending", UnreadOutcome: true, ReportedClass: "succeeded"}, ""},
-		{"AmbiguityOfAFormerOwnerDoubtsWhatWaits", ledger.Open{State: "pending", UnreadOutcome: true, ReportedClass: "ambiguous"}, "doubt"},
-		{"AcceptanceOfAFormerOwnerDoubtsWhatWaits", ledger.Open{State: "pending", UnreadOutcome: true, ReportedClass: "accepted"}, "doubt"},
-		{"ARefusalOfAFormerOwnerSaysNothing", ledger.Open{State: "pending", UnreadOutcome: true, ReportedClass: "refused"}, ""},
-		{"AClassOfANewerReleaseDoubtsWhatWaits", ledger.Open{State: "pending", UnreadOutcome: true, ReportedClass: "quantum"}, "doubt"},
-		{"AnUnreadOutcomeOfWhatIsUnknownIsLookedUp", ledger.Open{State: "unknown", UnreadOutcome: true, ReportedClass: "refused"}, "look"},
+		{"AmbiguityOfAFormerOwnerDoubtsWhatWaits", ledger.Open{State: "pending", UnreadOutcome: true,
+			ReportedClass: "ambiguous"}, "doubt"},
+		{"AcceptanceOfAFormerOwnerDoubtsWhatWaits", ledger.Open{State: "pending", UnreadOutcome: true,
+			ReportedClass: "accepted"}, "doubt"},
+		{"ARefusalOfAFormerOwnerSaysNothing", ledger.Open{State: "pending", UnreadOutcome: true, ReportedClass: "refused"},
+			""},
+		{"AClassOfANewerReleaseDoubtsWhatWaits", ledger.Open{State: "pending", UnreadOutcome: true,
+			ReportedClass: "quantum"}, "doubt"},
+		{"AnUnreadOutcomeOfWhatIsUnknownIsLookedUp", ledger.Open{State: "unknown", UnreadOutcome: true,
+			ReportedClass: "refused"}, "look"},
 		{"AnEndedLeaseIsUnknown", ledger.Open{State: "sending", LeaseOver: true}, "expire_lease"},
 		{"AValidLeaseIsLeftAlone", ledger.Open{State: "sending"}, ""},
-		{"AnOverdueAcceptanceIsAskedFor", ledger.Open{State: "accepted", LastAttempt: now.Add(-outcome.AcceptedDeadline)}, "overdue"},
-		{"AFreshAcceptanceIsLeftAlone", ledger.Open{State: "accepted", LastAttempt: now.Add(time.Second - outcome.AcceptedDeadline)}, ""},
+		{"AnOverdueAcceptanceIsAskedFor", ledger.Open{State: "accepted", LastAttempt: now.Add(-outcome.AcceptedDeadline)},
+			"overdue"},
+		{"AFreshAcceptanceIsLeftAlone", ledger.Open{State: "accepted",
+			LastAttempt: now.Add(time.Second - outcome.AcceptedDeadline)}, ""},
 		{"WhatWasNotSentInTimeGoesBackToPeople", ledger.Open{State: "pending", Overdue: true}, "expire"},
-		{"WhatMayHaveBeenSentDoesNotGoBack", ledger.Open{State: "pending", Overdue: true, Leased: ledger.Leased{MaybeSent: true}}, "doubt"},
+		{"WhatMayHaveBeenSentDoesNotGoBack", ledger.Open{State: "pending", Overdue: true,
+			Leased: ledger.Leased{MaybeSent: true}}, "doubt"},
 		{"WhatWaitsInTimeIsLeftAlone", ledger.Open{State: "pending"}, ""},
 		{"WhatIsUnknownIsLookedUp", ledger.Open{State: "unknown"}, "look"},
 		{"WhatIsHeldIsLeftAlone", ledger.Open{State: "held", HoldReason: "incident"}, ""},
@@ -90,8 +106,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// TestDecideNeverLeavesTheTable tries every combination of what decide looks at: each move is one that the ledger lets the
-// reconciler make from that state, and what may have been sent is never taken for unsent.
+// TestDecideNeverLeavesTheTable tries every combination of what decide looks at: each move is one that the ledger
+// lets the reconciler make from that state, and what may have been sent is never taken for unsent.
 func TestDecideNeverLeavesTheTable(t *testing.T) {
 	t.Parallel()
 	flags := []bool{false, true}
@@ -128,7 +144,9 @@ func TestDecideNeverLeavesTheTable(t *testing.T) {
 }
 
 func moveNamed(name string) ledger.Move {
-	i := slices.IndexFunc(ledger.Moves, func(m ledger.Move) bool { return m.Record == ledger.EffectRecord && m.Name == name })
+	i := slices.IndexFunc(ledger.Moves, func(m ledger.Move) bool {
+		return m.Record == ledger.EffectRecord && m.Name == name
+	})
 	return ledger.Moves[i]
 }
 
@@ -147,47 +165,64 @@ func TestJudge(t *testing.T) {
 		move  string
 		check func(*testing.T, ledger.Settlement)
 	}{
-		{"OneIsDone", unknown(time.Second), searchable, soon, verdict(connector.Found, true), "find", func(t *testing.T, s ledger.Settlement) {
-			require.Equal(t, "ext", s.ExternalID)
-			require.Equal(t, "7", s.RecordVersion)
-			require.Equal(t, "seen", s.Looked.Evidence)
-		}},
-		{"SeveralAreAnIncident", unknown(time.Hour, absences(9)), everything, soon, verdict(connector.Several, false), "incident", nil},
+		{"OneIsDone", unknown(time.Second), searchable, soon, verdict(connector.Found, true), "find",
+			func(t *testing.T, s ledger.Settlement) {
+				require.Equal(t, "ext", s.ExternalID)
+				require.Equal(t, "7", s.RecordVersion)
+				require.Equal(t, "seen", s.Looked.Evidence)
+			}},
+		{"SeveralAreAnIncident", unknown(time.Hour, absences(9)), everything, soon, verdict(connector.Several, false),
+			"incident", nil},
 		{"AbsenceInsideTheIndexLagSaysNothing", unknown(lag - 1), searchable, soon, absent, "look", notAbsent},
-		{"TheNextLookIsNotBeforeTheIndexLag", unknown(time.Second), searchable, soon, absent, "look", func(t *testing.T, s ledger.Settlement) {
-			require.Equal(t, lag-time.Second, s.NextCheck)
-		}},
+		{"TheNextLookIsNotBeforeTheIndexLag", unknown(time.Second), searchable, soon, absent, "look",
+			func(t *testing.T, s ledger.Settlement) {
+				require.Equal(t, lag-time.Second, s.NextCheck)
+			}},
 		{"TheFirstAbsenceIsNoProof", unknown(3 * lag), searchable, soon, absent, "look", oneMoreAbsent},
-		{"TheSecondAbsenceInsideTwiceTheLagIsNoProof", unknown(2*lag-1, absences(1)), searchable, soon, absent, "look", oneMoreAbsent},
-		{"TheSecondAbsenceIsProof", unknown(2*lag, absences(1)), searchable, soon, absent, "prove_absent", func(t *testing.T, s ledger.Settlement) {
-			require.False(t, s.MaybeSent, "it is sent as if for the first time")
-			require.Equal(t, time.Second, s.NextCheck)
-		}},
-		{"AbsenceThatIsNotDeclaredConclusiveIsNoProof", unknown(time.Hour, absences(5)), searchable, soon, maybe, "look", notAbsent},
-		{"ASilentSenderWithoutKeysMayStillWrite", unknown(time.Hour, absences(5), silent), searchable, soon, absent, "look", func(t *testing.T, s ledger.Settlement) {
-			require.Equal(t, noteSilent, s.Note)
-		}},
-		{"ASilentSenderUnderAKeyIsHarmless", unknown(time.Hour, absences(1), silent), everything, soon, absent, "prove_absent", stillMaybeSent},
+		{"TheSecondAbsenceInsideTwiceTheLagIsNoProof", unknown(2*lag-1, absences(1)), searchable, soon, absent, "look",
+			oneMoreAbsent},
+		{"TheSecondAbsenceIsProof", unknown(2*lag, absences(1)), searchable, soon, absent, "prove_absent",
+			func(t *testing.T, s ledger.Settlement) {
+				require.False(t, s.MaybeSent, "it is sent as if for the first time")
+				require.Equal(t, time.Second, s.NextCheck)
+			}},
+		{"AbsenceThatIsNotDeclaredConclusiveIsNoProof", unknown(time.Hour, absences(5)), searchable, soon, maybe, "look",
+			notAbsent},
+		{"ASilentSenderWithoutKeysMayStillWrite", unknown(time.Hour, absences(5), silent), searchable, soon, absent, "look",
+			func(t *testing.T, s ledger.Settlement) {
+				require.Equal(t, noteSilent, s.Note)
+			}},
+		{"ASilentSenderUnderAKeyIsHarmless", unknown(time.Hour, absences(1), silent), everything, soon, absent,
+			"prove_absent", stillMaybeSent},
 		{"ASilentSenderOfAnOldKeyIsNot", unknown(24*time.Hour, absences(1), silent), everything, soon, absent, "look", nil},
-		{"ASilentSenderOfAConditionalUpdateIsHarmless", unknown(time.Hour, absences(1), silent), conditional, soon, absent, "prove_absent", stillMaybeSent},
-		{"ProvenButUsedUpIsHeld", unknown(time.Hour, absences(1)), searchable, used, absent, "exhaust", func(t *testing.T, s ledger.Settlement) {
-			require.Equal(t, ledger.HoldExhausted, s.HoldReason)
-		}},
+		{"ASilentSenderOfAConditionalUpdateIsHarmless", unknown(time.Hour, absences(1), silent), conditional, soon, absent,
+			"prove_absent", stillMaybeSent},
+		{"ProvenButUsedUpIsHeld", unknown(time.Hour, absences(1)), searchable, used, absent, "exhaust",
+			func(t *testing.T, s ledger.Settlement) {
+				require.Equal(t, ledger.HoldExhausted, s.HoldReason)
+			}},
 		{"UnclearStaysUnknown", unknown(time.Hour), searchable, soon, unclear, "look", notAbsent},
-		{"UnclearMayRepeatTheKeyInsideItsWindow", unknown(time.Second), everything, soon, unclear, "retry_same_key", stillMaybeSent},
-		{"AbsentMayRepeatTheKeyInsideItsWindow", unknown(time.Second), everything, soon, absent, "retry_same_key", stillMaybeSent},
-		{"UnclearMayNotRepeatTheKeyInsideTheMargin", unknown(time.Second, sent(23*time.Hour-time.Second)), everything, soon, unclear, "look", nil},
-		{"UnclearMayNotRepeatTheKeyAfterTheWindow", unknown(time.Second, sent(25*time.Hour)), everything, soon, unclear, "look", nil},
-		{"UnclearMayNotRepeatTheKeyWithoutAttemptsLeft", unknown(time.Second), everything, used, unclear, "look", func(t *testing.T, s ledger.Settlement) {
-			require.Equal(t, noteUsedUp, s.Note)
-			require.Equal(t, longestLook, s.NextCheck)
-		}},
-		{"UnclearMayNotRepeatTheKeyAfterItsExecuteBy", unknown(time.Second, executeBy(now)), everything, soon, unclear, "look", func(t *testing.T, s ledger.Settlement) {
-			require.Equal(t, noteTooLate, s.Note)
-		}},
-		{"AProviderThatNeverAnswersIsAskedEveryFiveMinutes", unknown(time.Hour, looked(40)), searchable, soon, unclear, "look", func(t *testing.T, s ledger.Settlement) {
-			require.Equal(t, longestLook, s.NextCheck)
-		}},
+		{"UnclearMayRepeatTheKeyInsideItsWindow", unknown(time.Second), everything, soon, unclear, "retry_same_key",
+			stillMaybeSent},
+		{"AbsentMayRepeatTheKeyInsideItsWindow", unknown(time.Second), everything, soon, absent, "retry_same_key",
+			stillMaybeSent},
+		{"UnclearMayNotRepeatTheKeyInsideTheMargin", unknown(time.Second, sent(23*time.Hour-time.Second)), everything, soon,
+			unclear, "look", nil},
+		{"UnclearMayNotRepeatTheKeyAfterTheWindow", unknown(time.Second, sent(25*time.Hour)), everything, soon, unclear,
+			"look", nil},
+		{"UnclearMayNotRepeatTheKeyWithoutAttemptsLeft", unknown(time.Second), everything, used, unclear, "look",
+			func(t *testing.T, s ledger.Settlement) {
+				require.Equal(t, noteUsedUp, s.Note)
+				require.Equal(t, longestLook, s.NextCheck)
+			}},
+		{"UnclearMayNotRepeatTheKeyAfterItsExecuteBy", unknown(time.Second, executeBy(now)), everything, soon, unclear,
+			"look", func(t *testing.T, s ledger.Settlement) {
+				require.Equal(t, noteTooLate, s.Note)
+			}},
+		{"AProviderThatNeverAnswersIsAskedEveryFiveMinutes", unknown(time.Hour, looked(40)), searchable, soon, unclear,
+			"look", func(t *testing.T, s ledger.Settlement) {
+				require.Equal(t, longestLook, s.NextCheck)
+			}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -220,7 +255,8 @@ func TestWithoutLookup(t *testing.T) {
 		{"NotAfterTheWindow", unknown(time.Second, sent(24*time.Hour)), replayed, soon, "look", noteNoWay},
 		{"NotWithoutAttemptsLeft", unknown(time.Second), replayed, again{}, "look", noteUsedUp},
 		{"NotWithoutAPromise", unknown(time.Second), nothing, soon, "look", noteNoWay},
-		{"NotWhereNobodyKnowsWhenItWasSent", unknown(time.Second, func(e *ledger.Open) { e.FirstSentAt = time.Time{} }), replayed, soon, "look", noteNoWay},
+		{"NotWhereNobodyKnowsWhenItWasSent", unknown(time.Second, func(e *ledger.Open) { e.FirstSentAt = time.Time{} }),
+			replayed, soon, "look", noteNoWay},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -90,7 +90,9 @@ func (r *Reconciler) settle(ctx context.Context, e *ledger.Open) *ledger.Settlem
 
 // alert tells of what an operator must settle. It is told at every look, which is every few minutes at most.
 func (r *Reconciler) alert(ctx context.Context, e *ledger.Open, s *ledger.Settlement) {
-	about := []any{"operation", e.OperationID(), "tenant", e.TenantID, "connector", e.Connector, "unknown_since", e.UnknownSince}
+	about := []any{
+		"operation", e.OperationID(), "tenant", e.TenantID, "connector", e.Connector, "unknown_since", e.UnknownSince,
+	}
 	switch {
 	case s.Move == "incident":
 		r.env.Log.Error("the provider has more than one object for one operation; an operator must look",

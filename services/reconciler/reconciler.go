@@ -1,6 +1,6 @@
-// Package reconciler settles what is unknown by reading, and only by reading: the one thing it may cause to be written is a
-// retry under the same idempotency key, where the provider's profile makes that safe (R1, D13). decide.go holds the
-// decisions, scan.go what is due, look.go what is read and stored.
+// Package reconciler settles what is unknown by reading, and only by reading: the one thing it may cause to be
+// written is a retry under the same idempotency key, where the provider's profile makes that safe (R1, D13).
+// decide.go holds the decisions, scan.go what is due, look.go what is read and stored.
 package reconciler
 
 import (

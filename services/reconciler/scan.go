@@ -9,8 +9,8 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
-// scan takes up a batch of unsettled effects of every connector that is not being read from, and starts a reader for each:
-// a connector that hangs holds up nobody else (D11).
+// scan takes up a batch of unsettled effects of every connector that is not being read from, and starts a reader for
+// each: a connector that hangs holds up nobody else (D11).
 func (r *Reconciler) scan(ctx context.Context) (bool, error) {
 	idle := r.idle()
 	if len(idle) == 0 {

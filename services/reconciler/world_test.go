@@ -84,7 +84,8 @@ func (b *bench) write(e ledger.Leased) connector.Result {
 	require.NoError(b.t, err)
 	action, _ := s.Tree.Pointer("/actions/0")
 	conn := b.targets[e.TenantID+"/"+e.Connector].conn
-	request, err := conn.Prepare(b.t.Context(), connector.Operation{Name: e.Operation, Action: action, OperationID: e.OperationID(),
+	request, err := conn.Prepare(b.t.Context(), connector.Operation{Name: e.Operation, Action: action,
+		OperationID:    e.OperationID(),
 		IdempotencyKey: e.OperationID(), TenantID: e.TenantID})
 	require.NoError(b.t, err)
 	result := conn.Execute(b.t.Context(), request, func() error { return nil })
@@ -105,8 +106,9 @@ func (b *bench) lost(key string, wrote bool) {
 // report is what a dispatcher says of its attempt.
 func (b *bench) report(e ledger.Leased, s ledger.Settlement, class outcome.Class) bool {
 	b.t.Helper()
-	s.EffectKey, s.Attempt, s.Owner = e.EffectKey, e.Attempt, e.Owner
-	s.Outcome = &ledger.AttemptOutcome{Attempt: e.Attempt, Owner: e.Owner, Class: string(class), Sent: true, ExternalID: s.ExternalID}
+	s.EffectKey, s.Attempt, s.Owner, s.RunKey, s.CorrelationID = e.EffectKey, e.Attempt, e.Owner, e.RunKey, e.CorrelationID
+	s.Outcome = &ledger.AttemptOutcome{Attempt: e.Attempt, Owner: e.Owner, Class: string(class), Sent: true,
+		ExternalID: s.ExternalID}
 	moved, err := b.World.Dispatcher.Settle(b.t.Context(), "record_outcomes", []ledger.Settlement{s})
 	require.NoError(b.t, err)
 	return moved[0]
@@ -115,5 +117,6 @@ func (b *bench) report(e ledger.Leased, s ledger.Settlement, class outcome.Class
 // lookups counts the lookups of the effect of a key with this verdict.
 func (b *bench) lookups(key, verdict string) int {
 	b.t.Helper()
-	return b.Count(`select count(*) from lookups where run_id = $1 and verdict = $2`, servicetest.Effect(key).RunID, verdict)
+	return b.Count(`select count(*) from lookups where run_id = $1 and verdict = $2`, servicetest.Effect(key).RunID,
+		verdict)
 }

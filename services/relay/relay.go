@@ -1,5 +1,5 @@
-// Package relay publishes what the other services have committed, keeps the broker's streams in being, and tells again of
-// what has not moved (B3, B4).
+// Package relay publishes what the other services have committed, keeps the broker's streams in being, and tells
+// again of what has not moved (B3, B4).
 package relay
 
 import (
@@ -58,6 +58,7 @@ type Relay struct {
 	lagRows   metric.Int64Gauge
 	lagAge    metric.Float64Gauge
 
+	idle     time.Duration
 	low      int64 // nothing below it was there at the last whole scan, but for late commits
 	scanFrom time.Time
 }
@@ -74,7 +75,7 @@ func New(env *service.Env, settings Settings) (*Relay, error) {
 	}
 	r := &Relay{
 		env: env, settings: settings, store: outbox.New(env.Pool), publisher: env.Bus.NewPublisher(ledger.Relay),
-		topology: bus.NewTopology(tenants), wake: make(chan struct{}, 1),
+		topology: bus.NewTopology(tenants), wake: make(chan struct{}, 1), idle: idlePause,
 	}
 	if settings.AckWait > 0 {
 		r.topology.SetAckWait(settings.AckWait)
@@ -99,11 +100,13 @@ func (r *Relay) Run(ctx context.Context) error {
 	}
 	defer stop()
 	loop := func(name string, pause time.Duration, once func(context.Context) (bool, error)) service.Named {
-		return service.Named{Name: "relay " + name, Runner: service.Loop{Name: name, Log: r.env.Log, Pause: pause, Once: once}}
+		return service.Named{Name: "relay " + name, Runner: service.Loop{
+			Name: name, Log: r.env.Log, Pause: pause, Once: once,
+		}}
 	}
 	return service.RunAll(ctx, r.env.Log, drainFor,
 		service.Named{Name: "relay outbox", Runner: service.Loop{
-			Name: "outbox", Log: r.env.Log, Pause: idlePause, Gap: gather, Wake: r.wake, Once: r.pass,
+			Name: "outbox", Log: r.env.Log, Pause: r.idle, Gap: gather, Wake: r.wake, Once: r.pass,
 		}},
 		service.Named{Name: "relay streams", Runner: provisioner{r}},
 		loop("epochs", streamsPause, r.observe),
@@ -131,8 +134,13 @@ func (r *Relay) pass(ctx context.Context) (bool, error) {
 		r.low, r.scanFrom = 0, time.Time{}
 	}
 	r.published.Add(ctx, int64(report.Published))
+	if report.Requeued > 0 {
+		r.env.Log.Warn("the broker went back; what it may have lost is published again from Postgres",
+			"events", report.Requeued)
+	}
 	if report.Failed+report.Parked > 0 {
-		r.env.Log.Warn("the broker did not take all events; they stay in the outbox", "failed", report.Failed, "parked", report.Parked)
+		r.env.Log.Warn("the broker did not take all events; they stay in the outbox", "failed", report.Failed,
+			"parked", report.Parked)
 	}
 	if len(report.Acknowledged) > 0 {
 		if err := r.store.Acknowledged(ctx, report.Acknowledged); err != nil {

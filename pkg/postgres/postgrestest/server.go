@@ -80,6 +80,8 @@ func watch(dir string) error {
 }
 
 // watcher keeps the pipe reachable: a collected pipe would be closed, and the server taken away under the tests.
+//
+//lint:ignore U1000 it is only held, never read
 var watcher *exec.Cmd
 
 // fingerprint tells one set of migrations from another, so that binaries of different commits can share a server.

@@ -12,13 +12,16 @@ import (
 // Items are the events in the event log with this bus subject, oldest first, as the broker would deliver them.
 func (w *World) Items(subject string) []bus.Item {
 	w.t.Helper()
-	rows, err := w.Owner.Query(w.t.Context(), `select payload from event_log where subject = $1 order by event_id`, subject)
+	rows, err := w.Owner.Query(w.t.Context(),
+		`select payload from event_log where subject = $1 order by event_id`, subject)
 	require.NoError(w.t, err)
 	payloads, err := pgx.CollectRows(rows, pgx.RowTo[[]byte])
 	require.NoError(w.t, err)
 	items := make([]bus.Item, len(payloads))
 	for i, payload := range payloads {
-		items[i] = bus.Item{Stream: bus.InternalStream, Subject: subject, Data: payload, StreamSeq: uint64(i + 1), NumDelivered: 1}
+		items[i] = bus.Item{
+			Stream: bus.InternalStream, Subject: subject, Data: payload, StreamSeq: uint64(i + 1), NumDelivered: 1,
+		}
 	}
 	return items
 }
@@ -47,8 +50,9 @@ type Attempt struct {
 // Attempts reads the attempts of the effect of a key.
 func (w *World) Attempts(key string) []Attempt {
 	w.t.Helper()
-	rows, err := w.Owner.Query(w.t.Context(), `select attempt, coalesce(class, ''), coalesce(sent, false), coalesce(http_status, 0),
-  coalesce(external_id, ''), coalesce(provider_request_id, ''), request_digest, coalesce(detail, '')
+	rows, err := w.Owner.Query(w.t.Context(), `
+select attempt, coalesce(class, ''), coalesce(sent, false), coalesce(http_status, 0), coalesce(external_id, ''),
+  coalesce(provider_request_id, ''), request_digest, coalesce(detail, '')
 from effect_attempts where run_id = $1 order by attempt`, Effect(key).RunID)
 	require.NoError(w.t, err)
 	attempts, err := pgx.CollectRows(rows, pgx.RowToStructByPos[Attempt])

@@ -31,7 +31,8 @@ type Evidence struct {
 	ObservedAt time.Time `json:"observed_at"`
 }
 
-// Contact is an event with a harmless change of a contact of its own, "c-" and the key, which the example's rules let pass.
+// Contact is an event with a harmless change of a contact of its own, "c-" and the key, which the example's rules let
+// pass.
 func (w *World) Contact(key string, changes ...func(*Proposal)) ledger.Claim {
 	p := Proposal{
 		ActionType: "crm.contact.update", Target: map[string]string{"system": "crm", "record_id": "c-" + key},
@@ -100,7 +101,9 @@ func (w *World) Authorize(claims ...ledger.Claim) []ledger.EffectKey {
 			Connector: s.Connector, Operation: s.Operation, TargetSystem: s.TargetSystem, TargetRecord: s.TargetRecord,
 		}
 	}
-	moved, err := w.Policy.Decide(w.t.Context(), decisions, func(_ *ledger.Decision, err error) { require.NoError(w.t, err) })
+	moved, err := w.Policy.Decide(w.t.Context(), decisions, func(_ *ledger.Decision, err error) {
+		require.NoError(w.t, err)
+	})
 	require.NoError(w.t, err)
 	require.Equal(w.t, len(claims), moved)
 	return effects
@@ -108,5 +111,7 @@ func (w *World) Authorize(claims ...ledger.Claim) []ledger.EffectKey {
 
 // Effect is the one effect of the run of a key.
 func Effect(key string) ledger.EffectKey {
-	return ledger.EffectKey{TenantID: ledgertest.Tenant, RunID: ledger.RunID(ledgertest.Tenant, key), Revision: 1, Ordinal: 1}
+	return ledger.EffectKey{
+		TenantID: ledgertest.Tenant, RunID: ledger.RunID(ledgertest.Tenant, key), Revision: 1, Ordinal: 1,
+	}
 }

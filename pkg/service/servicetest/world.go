@@ -85,8 +85,8 @@ func (w *World) For(t testing.TB) *World {
 	return &shared
 }
 
-// Configuration loads the example anew, with times for tests: backoff of milliseconds, and refunds below 100 that need no
-// person, so that both connectors can be written to.
+// Configuration loads the example anew, with times for tests: backoff of milliseconds, and refunds below 100 that
+// need no person, so that both connectors can be written to.
 func (w *World) Configuration(changes ...func(*config.Tenant)) *config.Config {
 	w.t.Helper()
 	cfg, err := config.LoadEnv(deploy.Example(), func(name string) (string, bool) {
@@ -103,8 +103,9 @@ func (w *World) Configuration(changes ...func(*config.Tenant)) *config.Config {
 	}
 	Action(tenant, "payment.refund").Reversible = true
 	tenant.Rules = append(tenant.Rules, &config.Rule{
-		ID: "small-refunds", Action: "payment.refund", When: `decimal(proposed_change.amount) <= decimal(thresholds.needs_lead)`,
-		Route: config.RouteAuto, Reason: "Small refunds need nobody in this test.",
+		ID: "small-refunds", Action: "payment.refund", Route: config.RouteAuto,
+		When:   `decimal(proposed_change.amount) <= decimal(thresholds.needs_lead)`,
+		Reason: "Small refunds need nobody in this test.",
 	})
 	for _, change := range changes {
 		change(tenant)
@@ -160,8 +161,8 @@ func nowhere(t testing.TB) *bus.Conn {
 	return conn
 }
 
-// Start runs a service until the returned function stops it, which returns what Run returned. It is stopped when the test
-// ends at the latest.
+// Start runs a service until the returned function stops it, which returns what Run returned. It is stopped when the
+// test ends at the latest.
 func (w *World) Start(r service.Runner) (stop func() error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)

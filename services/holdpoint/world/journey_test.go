@@ -14,64 +14,59 @@ import (
 func TestJourney(t *testing.T) {
 	t.Parallel()
 
-	t.Run("UpdateByHTTPIsWrittenOnce", func(t *testing.T) {
+	t.Run("UpdateIsWrittenOnceWhicheverDoorItCameBy", func(t *testing.T) {
 		t.Parallel()
 		w := world.New(t)
-		event := w.Update()
-		reply := w.Post(event)
+		byHTTP, byNATS := w.Update(), w.Update()
+		reply := w.Post(byHTTP)
 		require.Equal(t, http.StatusAccepted, reply.Status)
 		require.Equal(t, contracts.ResultAccepted, reply.Result)
+		require.NotEqual(t, contracts.StateCompleted, reply.State, "accepted means stored and queued, not done")
 		require.NotEmpty(t, reply.StatusURL)
-		w.Arrive([]world.Event{event})
+		require.Equal(t, contracts.ResultAccepted, w.Publish(byNATS).Result)
+		w.Arrive([]world.Event{byHTTP, byNATS})
 
-		again := w.Post(event)
+		again := w.Post(byHTTP)
 		require.Equal(t, http.StatusOK, again.Status)
 		require.Equal(t, contracts.ResultDuplicateWithResult, again.Result)
-		require.Equal(t, event.OperationID(), again.Effects[0].OperationID)
-		require.NotEmpty(t, again.Effects[0].ExternalID)
-		require.Equal(t, "Lisbon", field(t, w, event, "city"))
+		require.Equal(t, byHTTP.OperationID(), again.Effects[0].OperationID)
+		require.Equal(t, w.Writes(byHTTP)[0].UpdateID, again.Effects[0].ExternalID)
+		require.Equal(t, contracts.ResultDuplicateWithResult, w.Publish(byNATS).Result)
+		told := w.AwaitTold(byNATS, contracts.TypeRunCompleted)
+		require.Equal(t, byNATS.OperationID(), told.Data.(*contracts.RunCompleted).OperationID)
+		for _, event := range []world.Event{byHTTP, byNATS} {
+			require.Equal(t, "Lisbon", field(t, w, event, "city"))
+		}
 	})
 
-	t.Run("UpdateByNATSIsWrittenOnce", func(t *testing.T) {
+	t.Run("RefundOverTheThresholdWaitsAndUnregisteredActionIsDeniedAndNothingIsSent", func(t *testing.T) {
 		t.Parallel()
 		w := world.New(t)
-		event := w.Update()
-		require.Equal(t, contracts.ResultAccepted, w.Publish(event).Result)
-		w.Arrive([]world.Event{event})
-		told := w.AwaitTold(event, contracts.TypeRunCompleted)
-		require.Equal(t, event.OperationID(), told.Data.(*contracts.RunCompleted).OperationID)
-		require.Equal(t, contracts.ResultDuplicateWithResult, w.Publish(event).Result)
-	})
-
-	t.Run("RefundOverTheThresholdWaitsForAPersonAndSendsNothing", func(t *testing.T) {
-		t.Parallel()
-		w := world.New(t)
-		refund := w.Refund("250.00")
+		refund, unregistered := w.Refund("250.00"), w.Update().Proposing("crm.contact.delete")
 		w.Post(refund)
+		w.Post(unregistered)
 		w.Await(refund, contracts.StateAwaitingHuman)
+		w.Await(unregistered, contracts.StateFailedTerminal)
+		passBy(w)
+
+		waiting := w.Explain(refund)
+		require.Equal(t, "human_review", waiting.Decisions[0].Route)
+		require.Equal(t, "pending", waiting.Approvals[0].State)
 		told := w.AwaitTold(refund, contracts.TypeRunAwaitingHuman)
 		require.NotEmpty(t, told.Data.(*contracts.RunAwaitingHuman).Reasons)
-		passBy(w)
-		require.Equal(t, "pending", w.Explain(refund).Approvals[0].State)
-		require.Empty(t, w.Explain(refund).Effects)
-		require.Empty(t, w.Writes(refund))
-	})
+		require.Equal(t, contracts.ResultDuplicate, w.Post(refund).Result)
 
-	t.Run("UnregisteredActionIsDeniedOnTheRecord", func(t *testing.T) {
-		t.Parallel()
-		w := world.New(t)
-		event := w.Update().Proposing("crm.contact.delete")
-		w.Post(event)
-		w.Await(event, contracts.StateFailedTerminal)
-		record := w.Explain(event)
-		require.Equal(t, contracts.OutcomeDenied, record.Run.Outcome)
-		require.Equal(t, "reject", record.Decisions[0].Route)
-		passBy(w)
-		require.Empty(t, record.Effects)
-		require.Empty(t, w.Writes(event))
-		ended := w.AwaitTold(event, contracts.TypeRunEnded).Data.(*contracts.RunEnded)
+		denied := w.Explain(unregistered)
+		require.Equal(t, contracts.OutcomeDenied, denied.Run.Outcome)
+		require.Equal(t, "reject", denied.Decisions[0].Route)
+		ended := w.AwaitTold(unregistered, contracts.TypeRunEnded).Data.(*contracts.RunEnded)
 		require.Equal(t, contracts.OutcomeDenied, ended.Outcome)
-		require.Equal(t, contracts.ResultDuplicateWithResult, w.Post(event).Result)
+		require.Equal(t, contracts.ResultDuplicateWithResult, w.Post(unregistered).Result)
+
+		for _, event := range []world.Event{refund, unregistered} {
+			require.Empty(t, w.Explain(event).Effects)
+			require.Empty(t, w.Writes(event))
+		}
 	})
 }
 

@@ -16,7 +16,7 @@ type Luck struct {
 	// CutDatabase ends a database connection after about so many answers and in place of the next, which may be that to a COMMIT;
 	// 0 never does.
 	CutDatabase int
-	// Cuts bounds how often connections are cut, of each kind. Default: 40.
+	// Cuts bounds how often connections are cut, of each kind. Default: 15, after which luck turns.
 	Cuts int
 }
 
@@ -50,7 +50,7 @@ type dice struct {
 
 func newDice(luck Luck, seed uint64) *dice {
 	if luck.Cuts == 0 {
-		luck.Cuts = 40
+		luck.Cuts = 15
 	}
 	return &dice{Luck: luck, rng: rand.New(rand.NewPCG(seed, seed)), count: map[Fate]int{}}
 }

@@ -24,13 +24,12 @@ func TestJourneyEndsInTheSameRowsWhateverTheWiresDo(t *testing.T) {
 		luck     world.Luck
 		happened []world.Fate
 	}{
-		"MessagesAreDuplicated":     {world.Luck{Duplicate: 0.4}, []world.Fate{world.Duplicated}},
-		"MessagesAreDropped":        {world.Luck{Drop: 0.1}, []world.Fate{world.Dropped}},
-		"MessagesAreDelayed":        {world.Luck{Delay: 0.3}, []world.Fate{world.Delayed}},
-		"MessagesAreReordered":      {world.Luck{Reorder: 0.4}, []world.Fate{world.Reordered}},
-		"BrokerConnectionsAreCut":   {world.Luck{CutBroker: 25}, []world.Fate{world.BrokerCut}},
-		"DatabaseConnectionsAreCut": {world.Luck{CutDatabase: 25}, []world.Fate{world.DatabaseCut}},
-		"EverythingHappensAtOnce": {world.Luck{Duplicate: 0.1, Drop: 0.03, Delay: 0.05, Reorder: 0.1, CutBroker: 60, CutDatabase: 60},
+		"MessagesAreDuplicated":          {world.Luck{Duplicate: 0.4}, []world.Fate{world.Duplicated}},
+		"MessagesAreDropped":             {world.Luck{Drop: 0.1}, []world.Fate{world.Dropped}},
+		"MessagesAreDelayedAndReordered": {world.Luck{Delay: 0.15, Reorder: 0.35}, []world.Fate{world.Delayed, world.Reordered}},
+		"BrokerConnectionsAreCut":        {world.Luck{CutBroker: 50}, []world.Fate{world.BrokerCut}},
+		"DatabaseConnectionsAreCut":      {world.Luck{CutDatabase: 25}, []world.Fate{world.DatabaseCut}},
+		"EverythingHappensAtOnce": {world.Luck{Duplicate: 0.1, Drop: 0.03, Delay: 0.05, Reorder: 0.1, CutBroker: 60, CutDatabase: 60, Cuts: 8},
 			[]world.Fate{world.Duplicated, world.Dropped, world.Reordered, world.DatabaseCut}},
 	} {
 		t.Run(name, func(t *testing.T) {
