@@ -35,14 +35,14 @@ func (t *tenant) admit(s *source, d *delivery) (ledger.Claim, *contracts.Problem
 // read takes the body in: its size, its type, its JSON.
 func (d *delivery) read(limit int64) *contracts.Problem {
 	if int64(len(d.raw)) > limit {
-		return contracts.NewProblem(contracts.CodeTooLarge, fmt.Sprintf("The body has %d bytes; at most %d are taken.", len(d.raw), limit))
+		return newProblemf(contracts.CodeTooLarge, "The body has %d bytes; at most %d are taken.", len(d.raw), limit)
 	}
 	if problem := d.checkContentType(); problem != nil {
 		return problem
 	}
 	body, err := canonical.Parse(d.raw)
 	if err != nil {
-		return contracts.NewProblem(contracts.CodeMalformed, clip(err.Error()))
+		return newProblem(contracts.CodeMalformed, err.Error())
 	}
 	d.body = body
 	return nil
@@ -126,14 +126,14 @@ func (t *tenant) intent(proposal config.Document, s *source, at, key string) (*l
 	}
 	built, err := intent.Build(proposal.Value, origin)
 	if err != nil {
-		return nil, contracts.NewProblem(contracts.CodeMalformed, clip(err.Error()))
+		return nil, newProblem(contracts.CodeMalformed, err.Error())
 	}
 	return built, nil
 }
 
 func invalid(errs []contracts.FieldError, prefix string) *contracts.Problem {
 	first := fmt.Sprintf("%d problems; the first at %q: %s.", len(errs), prefix+errs[0].Pointer, errs[0].Detail)
-	p := contracts.NewProblem(contracts.CodeSchemaInvalid, clip(first))
+	p := newProblem(contracts.CodeSchemaInvalid, first)
 	for _, e := range errs {
 		p.Errors = append(p.Errors, contracts.FieldError{Pointer: prefix + e.Pointer, Detail: e.Detail})
 	}

@@ -129,16 +129,15 @@ const plainJSON = "application/json"
 // checkContentType takes JSON in any spelling. A message need not say what it is.
 func (d *delivery) checkContentType() *contracts.Problem {
 	if encodings := d.headers["Content-Encoding"]; len(encodings) > 0 && strings.Join(encodings, "") != "identity" {
-		return contracts.NewProblem(contracts.CodeUnsupportedMediaType, "Compressed bodies are not accepted; send plain JSON.")
+		return newProblem(contracts.CodeUnsupportedMediaType, "Compressed bodies are not accepted; send plain JSON.")
 	}
 	switch sent := d.contentType(); {
 	case len(d.headers["Content-Type"]) > 1:
-		return contracts.NewProblem(contracts.CodeUnsupportedMediaType, "There is more than one content type; send application/json.")
+		return newProblem(contracts.CodeUnsupportedMediaType, "There is more than one content type; send application/json.")
 	case sent == plainJSON || isJSON(sent):
 		return nil
 	default:
-		return contracts.NewProblem(contracts.CodeUnsupportedMediaType,
-			clip(fmt.Sprintf("The content type is %q; send application/json in UTF-8, one event at a time.", sent)))
+		return newProblemf(contracts.CodeUnsupportedMediaType, "The content type is %q; send application/json in UTF-8, one event at a time.", sent)
 	}
 }
 

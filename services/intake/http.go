@@ -72,10 +72,10 @@ func (d *httpDoor) as(verb, scope string, next handler) http.HandlerFunc {
 		switch {
 		case c == nil:
 			w.Header().Set("WWW-Authenticate", "Bearer")
-			answer = refuse(contracts.NewProblem(contracts.CodeUnauthenticated, "Send an API key: Authorization: Bearer <key>."))
+			answer = refuse(newProblem(contracts.CodeUnauthenticated, "Send an API key: Authorization: Bearer <key>."))
 		case !c.scopes[scope]:
 			what.tenant = c.tenant.ID
-			answer = refuse(contracts.NewProblem(contracts.CodeForbidden, fmt.Sprintf("The API key %q does not have the scope %q.", c.name, scope)))
+			answer = refuse(newProblemf(contracts.CodeForbidden, "The API key %q does not have the scope %q.", c.name, scope))
 		default:
 			what.tenant = c.tenant.ID
 			answer = next(w, r, c.tenant)
@@ -134,7 +134,7 @@ func (d *httpDoor) get(_ http.ResponseWriter, r *http.Request, t *tenant) reply 
 func (d *httpDoor) find(_ http.ResponseWriter, r *http.Request, t *tenant) reply {
 	key := r.URL.Query().Get("key")
 	if key == "" {
-		return refuse(contracts.NewProblem(contracts.CodeKeyMissing, "Ask for a run by its key: /v1/runs?key=…"))
+		return refuse(newProblem(contracts.CodeKeyMissing, "Ask for a run by its key: /v1/runs?key=…"))
 	}
 	return d.in.get(r.Context(), t, ledger.RunID(t.ID, key))
 }
@@ -152,9 +152,9 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, *con
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return nil, contracts.NewProblem(contracts.CodeTooLarge, fmt.Sprintf("At most %d bytes are taken.", limit))
+		return nil, newProblemf(contracts.CodeTooLarge, "At most %d bytes are taken.", limit)
 	case err != nil:
-		return nil, contracts.NewProblem(contracts.CodeMalformed, "The body ended early.")
+		return nil, newProblem(contracts.CodeMalformed, "The body ended early.")
 	}
 	return raw, nil
 }

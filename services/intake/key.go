@@ -36,10 +36,9 @@ func headerKey(d *delivery, name string) (string, *contracts.Problem) {
 	value, times := d.headers.one(name)
 	switch {
 	case times > 1:
-		return "", contracts.NewProblem(contracts.CodeKeyAmbiguous, fmt.Sprintf("The header %s is there %d times; send it once.", name, times))
+		return "", newProblemf(contracts.CodeKeyAmbiguous, "The header %s is there %d times; send it once.", name, times)
 	case value == "":
-		return "", contracts.NewProblem(contracts.CodeKeyMissing, fmt.Sprintf(
-			"Send the header %s with a key that is the same on every redelivery of this event.", name))
+		return "", newProblemf(contracts.CodeKeyMissing, "Send the header %s with a key that is the same on every redelivery of this event.", name)
 	}
 	return checkedKey(value)
 }
@@ -52,8 +51,7 @@ func pointerKey(d *delivery, pointers []string) (string, *contracts.Problem) {
 			parts[i] = value.Text()
 		}
 		if parts[i] == "" {
-			return "", contracts.NewProblem(contracts.CodeKeyMissing,
-				fmt.Sprintf("The body has no text or number at %s, which is part of the key.", p))
+			return "", newProblemf(contracts.CodeKeyMissing, "The body has no text or number at %s, which is part of the key.", p)
 		}
 	}
 	return joinedKey(parts)
@@ -76,14 +74,14 @@ func joinedKey(parts []string) (string, *contracts.Problem) {
 
 func checkedKey(key string) (string, *contracts.Problem) {
 	if len(key) > maxKeyBytes {
-		return "", contracts.NewProblem(contracts.CodeKeyInvalid, fmt.Sprintf("The key has %d bytes; at most %d are allowed.", len(key), maxKeyBytes))
+		return "", newProblemf(contracts.CodeKeyInvalid, "The key has %d bytes; at most %d are allowed.", len(key), maxKeyBytes)
 	}
 	if !utf8.ValidString(key) {
-		return "", contracts.NewProblem(contracts.CodeKeyInvalid, "The key is not valid UTF-8.")
+		return "", newProblem(contracts.CodeKeyInvalid, "The key is not valid UTF-8.")
 	}
 	for _, r := range key {
 		if r < ' ' || 0x7f <= r && r <= 0x9f {
-			return "", contracts.NewProblem(contracts.CodeKeyInvalid, "The key holds a control character.")
+			return "", newProblem(contracts.CodeKeyInvalid, "The key holds a control character.")
 		}
 	}
 	return key, nil

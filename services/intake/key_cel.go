@@ -32,7 +32,7 @@ func celKey(expression string) (keyFunc, error) {
 	lower := strings.ToLower(expression)
 	return func(d *delivery) (string, *contracts.Problem) {
 		if name := d.headers.repeatedIn(lower); name != "" {
-			return "", contracts.NewProblem(contracts.CodeKeyAmbiguous, fmt.Sprintf("The header %s is there more than once; send it once.", name))
+			return "", newProblemf(contracts.CodeKeyAmbiguous, "The header %s is there more than once; send it once.", name)
 		}
 		return evalKey(program, d)
 	}, nil
@@ -41,14 +41,14 @@ func celKey(expression string) (keyFunc, error) {
 func evalKey(program cel.Program, d *delivery) (string, *contracts.Problem) {
 	out, _, err := program.Eval(map[string]any{"body": plain(d.body), "headers": d.headers.plain()})
 	if err != nil {
-		return "", contracts.NewProblem(contracts.CodeKeyMissing, clip("The key cannot be computed from this event: "+err.Error()))
+		return "", newProblem(contracts.CodeKeyMissing, "The key cannot be computed from this event: "+err.Error())
 	}
 	key, isText := out.Value().(string)
 	switch {
 	case !isText:
-		return "", contracts.NewProblem(contracts.CodeKeyMissing, fmt.Sprintf("The key rule yields a %s, not text.", out.Type().TypeName()))
+		return "", newProblemf(contracts.CodeKeyMissing, "The key rule yields a %s, not text.", out.Type().TypeName())
 	case key == "":
-		return "", contracts.NewProblem(contracts.CodeKeyMissing, "The key rule yields an empty text for this event.")
+		return "", newProblem(contracts.CodeKeyMissing, "The key rule yields an empty text for this event.")
 	}
 	return checkedKey(key)
 }

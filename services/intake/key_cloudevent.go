@@ -62,7 +62,7 @@ func (d *delivery) binaryAttribute(name string) (string, *contracts.Problem) {
 	value, err := url.PathUnescape(value)
 	switch {
 	case err != nil:
-		return "", contracts.NewProblem(contracts.CodeKeyInvalid, fmt.Sprintf("The header ce-%s is not percent-encoded.", name))
+		return "", newProblemf(contracts.CodeKeyInvalid, "The header ce-%s is not percent-encoded.", name)
 	case value == "":
 		return "", missingAttribute(name)
 	}
@@ -75,9 +75,9 @@ var unquoted = strings.NewReplacer(`\\`, `\`, `\"`, `"`)
 func attributeHeader(name string) string { return "Ce-" + strings.ToUpper(name[:1]) + name[1:] }
 
 func missingAttribute(name string) *contracts.Problem {
-	return contracts.NewProblem(contracts.CodeKeyMissing, fmt.Sprintf("The CloudEvents attribute %s is missing.", name))
+	return newProblemf(contracts.CodeKeyMissing, "The CloudEvents attribute %s is missing.", name)
 }
 
 func ambiguousAttribute(name string) *contracts.Problem {
-	return contracts.NewProblem(contracts.CodeKeyAmbiguous, fmt.Sprintf("The CloudEvents attribute %s is there with two values.", name))
+	return newProblemf(contracts.CodeKeyAmbiguous, "The CloudEvents attribute %s is there with two values.", name)
 }

@@ -37,7 +37,7 @@ func (d microDoor) Run(ctx context.Context) error {
 	}
 	return bus.Serve(ctx, d.in.env.Bus, bus.ServeConfig{
 		Name: "holdpoint-" + d.t.ID, Version: apiVersion, Description: "Leases and runs of tenant " + d.t.ID, Endpoints: endpoints,
-		Overloaded: overBus(refuse(contracts.NewProblem(contracts.CodeUnavailable, "Send it again."))), Logger: d.in.env.Log,
+		Overloaded: overBus(refuse(newProblem(contracts.CodeUnavailable, "Send it again."))), Logger: d.in.env.Log,
 	})
 }
 
@@ -61,14 +61,14 @@ func (d microDoor) claim(ctx context.Context, r bus.Request) reply {
 func (d microDoor) get(ctx context.Context, r bus.Request) reply {
 	body, err := canonical.Parse(r.Data)
 	if err != nil {
-		return refuse(contracts.NewProblem(contracts.CodeMalformed, clip(err.Error())))
+		return refuse(newProblem(contracts.CodeMalformed, err.Error()))
 	}
 	if problem := knownMembers(body, []string{"run_id", "key"}); problem != nil {
 		return refuse(problem)
 	}
 	key, text := textOf(body, "key"), textOf(body, "run_id")
 	if (key == "") == (text == "") {
-		return refuse(contracts.NewProblem(contracts.CodeSchemaInvalid, `Ask for a run by its "run_id" or by its "key".`))
+		return refuse(newProblem(contracts.CodeSchemaInvalid, `Ask for a run by its "run_id" or by its "key".`))
 	}
 	if key != "" {
 		return d.in.get(ctx, d.t, ledger.RunID(d.t.ID, key))

@@ -68,7 +68,7 @@ func (d natsDoor) admit(item *bus.Item) (ledger.Claim, *contracts.Problem) {
 	}
 	delivered := &delivery{raw: item.Data, headers: newHeaders(item.Header)}
 	if len(delivered.headers[headerOwner]) > 0 {
-		return ledger.Claim{}, contracts.NewProblem(contracts.CodeForbidden, "A lease is claimed over HTTP or request/reply, not by publishing.")
+		return ledger.Claim{}, newProblem(contracts.CodeForbidden, "A lease is claimed over HTTP or request/reply, not by publishing.")
 	}
 	return d.t.admit(s, delivered)
 }
@@ -91,7 +91,7 @@ func (d natsDoor) claim(ctx context.Context, b *fetched) {
 		case errors.Is(err, ledger.ErrStaleRules) || b.items[i].NumDelivered <= bus.ParkAfter:
 			d.in.env.Log.Warn("an event could not be stored; it comes again", "tenant", d.t.ID, "delivery", b.items[i].NumDelivered, "error", err)
 		default:
-			problem := contracts.NewProblem(contracts.CodeInternal, "The event could not be stored; an operator has it.")
+			problem := newProblem(contracts.CodeInternal, "The event could not be stored; an operator has it.")
 			b.refused = append(b.refused, refusal{i, problem, err.Error()})
 		}
 	}

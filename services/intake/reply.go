@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"time"
@@ -26,6 +27,13 @@ type reply struct {
 
 // busySeconds is how long a caller waits when nothing could be stored: an outage of less than a second is not seen at all.
 const busySeconds = "1"
+
+// newProblem is a problem whose detail is not longer than a person wants to read.
+func newProblem(code, detail string) *contracts.Problem { return contracts.NewProblem(code, clip(detail)) }
+
+func newProblemf(code, format string, args ...any) *contracts.Problem {
+	return newProblem(code, fmt.Sprintf(format, args...))
+}
 
 func refuse(p *contracts.Problem) reply {
 	r := reply{status: p.Status, contentType: contracts.ProblemContentType, body: p, result: p.Code}
@@ -79,7 +87,7 @@ func (in *Intake) claimed(ctx context.Context, c ledger.Claimed, err error, owne
 }
 
 func aboutRun(run *ledger.Run, code, detail string) *contracts.Problem {
-	p := contracts.NewProblem(code, detail)
+	p := newProblem(code, detail)
 	p.RunID = run.RunID.String()
 	return p
 }
@@ -113,17 +121,17 @@ func statusOf(run *ledger.Run) string {
 func (in *Intake) failure(err error) reply {
 	switch {
 	case errors.Is(err, ledger.ErrNoSuchRun):
-		return refuse(contracts.NewProblem(contracts.CodeNotFound, ""))
+		return refuse(newProblem(contracts.CodeNotFound, ""))
 	case errors.Is(err, context.Canceled):
-		r := refuse(contracts.NewProblem(contracts.CodeInternal, "The caller went away."))
+		r := refuse(newProblem(contracts.CodeInternal, "The caller went away."))
 		r.result = abandoned
 		return r
 	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrOverloaded), errors.Is(err, ledger.ErrStaleRules):
 		in.env.Log.Warn("a request could not be stored now", "error", err)
-		return refuse(contracts.NewProblem(contracts.CodeUnavailable, "Send it again with the same key."))
+		return refuse(newProblem(contracts.CodeUnavailable, "Send it again with the same key."))
 	}
 	in.env.Log.Error("a request could not be stored", "error", err)
-	return refuse(contracts.NewProblem(contracts.CodeInternal, "Send it again with the same key; if it goes on, tell the operator."))
+	return refuse(newProblem(contracts.CodeInternal, "Send it again with the same key; if it goes on, tell the operator."))
 }
 
 // leaseHint is when the run may be free, where another worker has it: never later than the lease ends (INT-03).

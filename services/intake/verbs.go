@@ -20,7 +20,7 @@ func (t *tenant) source(name string) (*source, *contracts.Problem) {
 	if s := t.sources[name]; s != nil {
 		return s, nil
 	}
-	return nil, contracts.NewProblem(contracts.CodeUnknownSource, clip(fmt.Sprintf("No source is called %q.", name)))
+	return nil, newProblemf(contracts.CodeUnknownSource, "No source is called %q.", name)
 }
 
 // event takes an event in: 202 where its run has yet to end, 200 with the result where it has.
@@ -36,7 +36,7 @@ func (in *Intake) event(ctx context.Context, t *tenant, s *source, d *delivery) 
 // claim takes an event in and gives its run to the caller under a lease, unless another worker has it.
 func (in *Intake) claim(ctx context.Context, t *tenant, s *source, d *delivery) reply {
 	if s.Mode != config.ModeWorker {
-		return refuse(contracts.NewProblem(contracts.CodeForbidden, "This source's events carry their proposals; post them as events."))
+		return refuse(newProblem(contracts.CodeForbidden, "This source's events carry their proposals; post them as events."))
 	}
 	owner, problem := newOwner(d)
 	if problem != nil {
@@ -63,7 +63,7 @@ func newOwner(d *delivery) (uuid.UUID, *contracts.Problem) {
 	}
 	owner, err := uuid.Parse(text)
 	if err != nil || owner == uuid.Nil {
-		return uuid.Nil, contracts.NewProblem(contracts.CodeMalformed, "Holdpoint-Owner must be a random UUID, new for every execution.")
+		return uuid.Nil, newProblem(contracts.CodeMalformed, "Holdpoint-Owner must be a random UUID, new for every execution.")
 	}
 	return owner, nil
 }
@@ -75,7 +75,7 @@ func (in *Intake) get(ctx context.Context, t *tenant, id uuid.UUID) reply {
 	case err != nil:
 		return in.failure(err)
 	case run == nil:
-		return refuse(contracts.NewProblem(contracts.CodeNotFound, ""))
+		return refuse(newProblem(contracts.CodeNotFound, ""))
 	}
 	return tell(http.StatusOK, in.describe(run, statusOf(run), uuid.Nil))
 }

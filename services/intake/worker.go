@@ -66,8 +66,7 @@ func (c *workerCall) fail(o *ledger.Owned) *contracts.Problem {
 	invalid, given := c.body.Get("invalid")
 	if retryable.Kind() != canonical.Bool || reason.Kind() != canonical.String || reason.Text() == "" ||
 		len(reason.Text()) > maxReasonBytes || given && invalid.Kind() != canonical.Bool {
-		return contracts.NewProblem(contracts.CodeSchemaInvalid, fmt.Sprintf(
-			`Say "retryable": true or false, and a "reason" of 1 to %d bytes; "invalid" is true or false, or left out.`, maxReasonBytes))
+		return newProblemf(contracts.CodeSchemaInvalid, `Say "retryable": true or false, and a "reason" of 1 to %d bytes; "invalid" is true or false, or left out.`, maxReasonBytes)
 	}
 	o.Fail = &ledger.Failure{Retryable: retryable.True(), Invalid: invalid.True(), Reason: reason.Text()}
 	return nil
@@ -85,7 +84,7 @@ func (in *Intake) own(ctx context.Context, t *tenant, run string, d *delivery, v
 		return in.failure(err)
 	}
 	if found == nil || t.sources[found.Source] == nil {
-		return refuse(contracts.NewProblem(contracts.CodeNotFound, ""))
+		return refuse(newProblem(contracts.CodeNotFound, ""))
 	}
 	owned.Ref = contracts.RunRef{TenantID: t.ID, RunID: owned.RunID.String(), IdempotencyKey: found.Key, CorrelationID: found.CorrelationID}
 	if problem := v.fill(&workerCall{t, t.sources[found.Source], d.body, found}, owned); problem != nil {
@@ -116,7 +115,7 @@ func (v *workerVerb) read(run string, d *delivery) (*ledger.Owned, *contracts.Pr
 	number, isNumber := version.Int64()
 	owner, err := uuid.Parse(textOf(d.body, "owner"))
 	if err != nil || !isNumber {
-		return nil, contracts.NewProblem(contracts.CodeSchemaInvalid, `Send back the "owner" and "version" of the lease that you were given.`)
+		return nil, newProblem(contracts.CodeSchemaInvalid, `Send back the "owner" and "version" of the lease that you were given.`)
 	}
 	id, problem := runID(run)
 	return &ledger.Owned{RunID: id, Owner: owner, Version: number}, problem
@@ -125,7 +124,7 @@ func (v *workerVerb) read(run string, d *delivery) (*ledger.Owned, *contracts.Pr
 func runID(text string) (uuid.UUID, *contracts.Problem) {
 	id, err := uuid.Parse(text)
 	if err != nil {
-		return uuid.Nil, contracts.NewProblem(contracts.CodeNotFound, "A run's id is a UUID.")
+		return uuid.Nil, newProblem(contracts.CodeNotFound, "A run's id is a UUID.")
 	}
 	return id, nil
 }
@@ -141,11 +140,11 @@ func textOf(body canonical.Value, name string) string {
 
 func knownMembers(body canonical.Value, allowed []string) *contracts.Problem {
 	if body.Kind() != canonical.Object {
-		return contracts.NewProblem(contracts.CodeSchemaInvalid, "The body must be a JSON object.")
+		return newProblem(contracts.CodeSchemaInvalid, "The body must be a JSON object.")
 	}
 	for name := range body.Members() {
 		if !slices.Contains(allowed, name) {
-			return contracts.NewProblem(contracts.CodeSchemaInvalid, clip(fmt.Sprintf("The member %q is not known here; allowed: %v.", name, allowed)))
+			return newProblemf(contracts.CodeSchemaInvalid, "The member %q is not known here; allowed: %v.", name, allowed)
 		}
 	}
 	return nil
