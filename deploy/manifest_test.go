@@ -15,7 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The structs below know the fields of Kubernetes that our manifests use and no others, so that a misspelt one cannot be read.
+// The structs below know the fields of Kubernetes that our manifests use and no others, so that a misspelt one cannot
+// be read.
 
 type metadata struct {
 	Name   string            `yaml:"name"`

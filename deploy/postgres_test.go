@@ -33,8 +33,8 @@ func readPostgres(t *testing.T) map[string]string {
 	return settings
 }
 
-// elsewhere are the settings that `holdpoint up` has other values for, and a session's way to find out whether Postgres knows
-// them: up listens on loopback, its log is nobody's, and it takes lz4 where the build has it.
+// elsewhere are the settings that `holdpoint up` has other values for, and a session's way to find out whether Postgres
+// knows them: up listens on loopback, its log is nobody's, and it takes lz4 where the build has it.
 var elsewhere = map[string]string{
 	"listen_addresses":           "select current_setting('listen_addresses')",
 	"log_lock_waits":             "set log_lock_waits = on",

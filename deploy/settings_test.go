@@ -156,8 +156,8 @@ func requireProbes(t *testing.T, c *container, opsAddr string) {
 	require.Greater(t, starting, postgres.DefaultStatementTimeout+time.Second)
 }
 
-// requireGrace: whoever is told to stop gets the pause before the stop, its drain, and the time of one more statement; then the
-// kernel ends it.
+// requireGrace: whoever is told to stop gets the pause before the stop, its drain, and the time of one more statement;
+// then the kernel ends it.
 func requireGrace(t *testing.T, w *workload, drain time.Duration) {
 	t.Helper()
 	grace := time.Duration(w.Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second

@@ -1,6 +1,6 @@
--- Makes one login for each service, a member of that service's group role and of nothing else (D1), one for operators, and
--- one that owns the database and migrates it. Running it again sets the passwords anew. It is run by an administrator, in
--- the database that is to be Holdpoint's, before the first migration:
+-- Makes one login for each service, a member of that service's group role and of nothing else (D1), one for operators,
+-- and one that owns the database and migrates it. Running it again sets the passwords anew. It is run by an
+-- administrator, in the database that is to be Holdpoint's, before the first migration:
 --
 --   PGOPTIONS='-c holdpoint.passwords={"migrate":"…","operator":"…","intake":"…","relay":"…","policy":"…","dispatcher":"…","reconciler":"…"}' \
 --     psql --set=ON_ERROR_STOP=1 --file=logins.sql "$ADMIN_DATABASE_URL"

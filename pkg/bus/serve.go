@@ -86,8 +86,8 @@ func Serve(ctx context.Context, conn *Conn, cfg ServeConfig) error {
 	left := s.drain(cmp.Or(cfg.DrainTimeout, DefaultDrainTimeout))
 	conn.flush()
 	if left > 0 {
-		return fmt.Errorf("serve %s: %d requests had no answer when the time for draining was over; their senders repeat them",
-			cfg.Name, left)
+		return fmt.Errorf("serve %s: %d requests had no answer when the time for draining was over; "+
+			"their senders repeat them", cfg.Name, left)
 	}
 	return nil
 }
@@ -156,7 +156,8 @@ func (s *responder) reply(to string, reply Reply) {
 		msg.Header[name] = []string{value}
 	}
 	if reply.ErrorCode != "" {
-		msg.Header[micro.ErrorCodeHeader], msg.Header[micro.ErrorHeader] = []string{reply.ErrorCode}, []string{reply.Error}
+		msg.Header[micro.ErrorCodeHeader] = []string{reply.ErrorCode}
+		msg.Header[micro.ErrorHeader] = []string{reply.Error}
 	}
 	if err := s.conn.nc.PublishMsg(msg); err != nil {
 		s.log.Warn("an answer could not be sent", "error", plainly(err))

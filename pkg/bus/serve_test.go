@@ -32,12 +32,15 @@ func TestServe(t *testing.T) {
 		d.nc, _ = raw(t, d.Bus)
 		cfg := bus.ServeConfig{Name: "test", Version: "1.0.0", Overloaded: bus.Reply{ErrorCode: "503", Error: "later"},
 			Endpoints: []bus.Endpoint{
-				{Name: "wait", Subject: bus.APISubject("demo", "wait.*"), Handle: func(_ context.Context, r bus.Request) bus.Reply {
-					d.entered <- r
-					return <-d.release
-				}},
-				{Name: "panic", Subject: bus.APISubject("demo", "panic"), Handle: func(context.Context, bus.Request) bus.Reply { panic("no") }},
-				{Name: "ping", Subject: bus.APISubject("demo", "ping"), Handle: func(context.Context, bus.Request) bus.Reply { return bus.Reply{} }},
+				{Name: "wait", Subject: bus.APISubject("demo", "wait.*"),
+					Handle: func(_ context.Context, r bus.Request) bus.Reply {
+						d.entered <- r
+						return <-d.release
+					}},
+				{Name: "panic", Subject: bus.APISubject("demo", "panic"),
+					Handle: func(context.Context, bus.Request) bus.Reply { panic("no") }},
+				{Name: "ping", Subject: bus.APISubject("demo", "ping"),
+					Handle: func(context.Context, bus.Request) bus.Reply { return bus.Reply{} }},
 			}}
 		if change != nil {
 			change(&cfg)
@@ -108,7 +111,8 @@ func TestServe(t *testing.T) {
 		require.Equal(t, "503", (<-request(d, "wait.b")).Header.Get(micro.ErrorCodeHeader))
 		d.release <- bus.Reply{}
 		require.NotNil(t, <-answer)
-		require.Eventually(t, func() bool { return (<-request(d, "ping")).Header.Get(micro.ErrorCodeHeader) == "" }, waitLimit, pollEvery)
+		require.Eventually(t, func() bool { return (<-request(d, "ping")).Header.Get(micro.ErrorCodeHeader) == "" },
+			waitLimit, pollEvery)
 	})
 
 	t.Run("APanicIsAnError", func(t *testing.T) {
@@ -145,7 +149,8 @@ func TestServe(t *testing.T) {
 	t.Run("ABadEndpointIsAnError", func(t *testing.T) {
 		t.Parallel()
 		b := bustest.New(t)
-		err := bus.Serve(t.Context(), b.Conn, bus.ServeConfig{Name: "test", Version: "1.0.0", Endpoints: []bus.Endpoint{{Name: "a b", Subject: "x"}}})
+		err := bus.Serve(t.Context(), b.Conn, bus.ServeConfig{Name: "test", Version: "1.0.0",
+			Endpoints: []bus.Endpoint{{Name: "a b", Subject: "x"}}})
 		require.ErrorContains(t, err, "endpoint a b")
 		err = bus.Serve(t.Context(), b.Conn, bus.ServeConfig{Name: "test", Version: "one"})
 		require.ErrorContains(t, err, "serve test")
@@ -161,7 +166,8 @@ func TestServe(t *testing.T) {
 		ended := make(chan error, 1)
 		go func() {
 			ended <- bus.Serve(ctx, conn, bus.ServeConfig{Name: "test", Version: "1.0.0", Endpoints: []bus.Endpoint{
-				{Name: "ping", Subject: bus.APISubject("demo", "ping"), Handle: func(context.Context, bus.Request) bus.Reply { return bus.Reply{} }}}})
+				{Name: "ping", Subject: bus.APISubject("demo", "ping"),
+					Handle: func(context.Context, bus.Request) bus.Reply { return bus.Reply{} }}}})
 		}()
 		nc, err := nats.Connect(server.URL(), nats.MaxReconnects(-1), nats.ReconnectWait(10*time.Millisecond))
 		require.NoError(t, err)

@@ -1,7 +1,8 @@
-// Package intent turns a proposal into the canonical, immutable snapshot that a rule or a person authorises, and reads it back.
-// The snapshot's hash covers everything that decides what would happen: tenant, run key, revision, the action's type, connector,
-// credential reference, target, whole change and expected version, the evidence, and the workflow and policy version (A11).
-// Policy, approval and dispatch all read this one tree, so no two of them can see different values (HASH-04).
+// Package intent turns a proposal into the canonical, immutable snapshot that a rule or a person authorises, and reads
+// it back. The snapshot's hash covers everything that decides what would happen: tenant, run key, revision, the
+// action's type, connector, credential reference, target, whole change and expected version, the evidence, and the
+// workflow and policy version (A11). Policy, approval and dispatch all read this one tree, so no two of them can see
+// different values (HASH-04).
 package intent
 
 import (
@@ -138,14 +139,16 @@ func Read(stored []byte, hash canonical.Digest) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read intent: %w", err)
 	}
-	s := &Snapshot{Tree: tree, TenantID: at(tree, "/tenant_id"), RunKey: at(tree, "/run_key"), ActionType: at(tree, "/actions/0/action_type"),
-		Connector: at(tree, "/actions/0/connector"), Operation: at(tree, "/actions/0/operation"),
+	s := &Snapshot{Tree: tree, TenantID: at(tree, "/tenant_id"), RunKey: at(tree, "/run_key"),
+		ActionType: at(tree, "/actions/0/action_type"),
+		Connector:  at(tree, "/actions/0/connector"), Operation: at(tree, "/actions/0/operation"),
 		Destination: at(tree, "/actions/0/destination"), Credential: at(tree, "/actions/0/credential"),
 		TargetSystem: at(tree, "/actions/0/target/system"), TargetRecord: at(tree, "/actions/0/target/record_id"),
 		CurrentVersion: at(tree, "/actions/0/current_version"), Uncertainty: at(tree, "/uncertainty"),
 		WorkflowVersion: at(tree, "/workflow_version"), PolicyVersion: at(tree, "/policy_version")}
 	if at(tree, "/format") != format {
-		return nil, fmt.Errorf("read intent: format %q is not one that this release reads (%s)", at(tree, "/format"), format)
+		return nil, fmt.Errorf("read intent: format %q is not one that this release reads (%s)", at(tree, "/format"),
+			format)
 	}
 	revision, _ := tree.Pointer("/revision")
 	number, _ := revision.Int64()
@@ -156,7 +159,8 @@ func Read(stored []byte, hash canonical.Digest) (*Snapshot, error) {
 	if evidence.Kind() == canonical.Array {
 		for item := range evidence.Items() {
 			observed, _ := time.Parse(time.RFC3339, at(item, "/observed_at"))
-			s.Evidence = append(s.Evidence, Evidence{at(item, "/source"), at(item, "/version"), at(item, "/url"), observed})
+			s.Evidence = append(s.Evidence, Evidence{at(item, "/source"), at(item, "/version"), at(item, "/url"),
+				observed})
 		}
 	}
 	return s, nil
@@ -173,10 +177,13 @@ func at(v canonical.Value, pointer string) string {
 
 // Input is what policy decides by, at a moment of the database's clock.
 func (s *Snapshot) Input(now time.Time) policy.Input {
-	in := policy.Input{ActionType: s.ActionType, Target: policy.Target{System: s.TargetSystem, RecordID: s.TargetRecord},
-		ProposedChange: s.Change, CurrentVersion: s.CurrentVersion, WorkflowVersion: s.WorkflowVersion, Uncertainty: s.Uncertainty, Now: now}
+	in := policy.Input{ActionType: s.ActionType, Target: policy.Target{System: s.TargetSystem,
+		RecordID: s.TargetRecord},
+		ProposedChange: s.Change, CurrentVersion: s.CurrentVersion, WorkflowVersion: s.WorkflowVersion,
+		Uncertainty: s.Uncertainty, Now: now}
 	for _, e := range s.Evidence {
-		in.Evidence = append(in.Evidence, policy.Evidence{Source: e.Source, Version: e.Version, URL: e.URL, ObservedAt: e.ObservedAt})
+		in.Evidence = append(in.Evidence, policy.Evidence{Source: e.Source, Version: e.Version, URL: e.URL,
+			ObservedAt: e.ObservedAt})
 	}
 	return in
 }

@@ -54,12 +54,14 @@ func TestSnapshots(t *testing.T) {
 		require.JSONEq(t, `{"provider_class":"openai-compatible","name":"m","revision":"1"}`, string(built.Model))
 		s, err := intent.Read(built.Canonical, built.Hash)
 		require.NoError(t, err)
-		require.Equal(t, `{"fields":{"city":"Lisbon","credit":9007199254740993.1}}`, s.Change.String(), "digits are exact")
+		require.Equal(t, `{"fields":{"city":"Lisbon","credit":9007199254740993.1}}`, s.Change.String(),
+			"digits are exact")
 		require.Equal(t, `{"record_id":"c-1","system":"crm"}`, s.Target.String())
 		require.Equal(t, []intent.Evidence{{Source: "crm", Version: "7", URL: "https://crm.example/c-1",
 			ObservedAt: time.Date(2026, 12, 1, 11, 0, 0, 0, time.UTC)}}, s.Evidence)
 		s.Target, s.Change, s.Evidence, s.Tree = canonical.Value{}, canonical.Value{}, nil, canonical.Value{}
-		require.Equal(t, &intent.Snapshot{TenantID: "demo", RunKey: "k", Revision: 1, ActionType: "crm.contact.update", Connector: "sandbox-crm",
+		require.Equal(t, &intent.Snapshot{TenantID: "demo", RunKey: "k", Revision: 1, ActionType: "crm.contact.update",
+			Connector: "sandbox-crm",
 			Operation: "update_contact", Destination: "https://crm.example", Credential: "env:CRM_TOKEN", TargetSystem: "crm", TargetRecord: "c-1",
 			CurrentVersion: "7", Uncertainty: "low", WorkflowVersion: "crm-enrichment@3", PolicyVersion: "p1"}, s)
 	})
@@ -68,7 +70,9 @@ func TestSnapshots(t *testing.T) {
 		t.Parallel()
 		o := origin()
 		o.Action, o.Connector = nil, nil // an unregistered type, which policy rejects
-		built := build(t, `{"action_type":"a","target":{"system":"s","record_id":"r"},"proposed_change":{},"workflow_version":"w"}`, o)
+		built := build(t,
+			`{"action_type":"a","target":{"system":"s","record_id":"r"},"proposed_change":{},"workflow_version":"w"}`,
+			o)
 		require.Empty(t, built.Model)
 		s, err := intent.Read(built.Canonical, built.Hash)
 		require.NoError(t, err)
@@ -81,11 +85,16 @@ func TestSnapshots(t *testing.T) {
 	t.Run("TheHashCoversAllThatDecidesWhatHappens", func(t *testing.T) {
 		t.Parallel()
 		hash := build(t, full, origin()).Hash
-		require.Equal(t, hash, build(t, strings.Replace(full, "9007199254740993.10", "9007199254740993.1", 1), origin()).Hash)
-		for _, change := range [][2]string{{"crm.contact.update", "crm.contact.upsert"}, {`"system":"crm"`, `"system":"erp"`}, {"c-1\"}", "c-2\"}"},
-			{"993.10", "992.10"}, {"Lisbon", "Lisboa"}, {`"current_version":"7",`, ``}, {`"current_version":"7"`, `"current_version":"8"`},
-			{`"version":"7","observed`, `"version":"6","observed`}, {"11:00:00Z", "11:00:01Z"}, {"crm.example/c-1", "crm.example/c-2"},
-			{"the city", "a city"}, {`"uncertainty":"low",`, ``}, {`"name":"m"`, `"name":"n"`}, {"enrichment@3", "enrichment@4"}} {
+		require.Equal(t, hash, build(t, strings.Replace(full, "9007199254740993.10", "9007199254740993.1", 1),
+			origin()).Hash)
+		for _, change := range [][2]string{{"crm.contact.update", "crm.contact.upsert"},
+			{`"system":"crm"`, `"system":"erp"`}, {"c-1\"}", "c-2\"}"},
+			{"993.10", "992.10"}, {"Lisbon", "Lisboa"}, {`"current_version":"7",`, ``}, {`"current_version":"7"`,
+				`"current_version":"8"`},
+			{`"version":"7","observed`, `"version":"6","observed`}, {"11:00:00Z", "11:00:01Z"}, {"crm.example/c-1",
+				"crm.example/c-2"},
+			{"the city", "a city"}, {`"uncertainty":"low",`, ``}, {`"name":"m"`, `"name":"n"`}, {"enrichment@3",
+				"enrichment@4"}} {
 			changed := strings.Replace(full, change[0], change[1], 1)
 			require.NotEqual(t, full, changed)
 			require.NotEqual(t, hash, build(t, changed, origin()).Hash, change[1])
@@ -132,7 +141,8 @@ func TestSnapshots(t *testing.T) {
 		s, err := intent.Read(built.Canonical, built.Hash)
 		require.NoError(t, err)
 		now := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
-		require.Equal(t, policy.Input{ActionType: "crm.contact.update", Target: policy.Target{System: "crm", RecordID: "c-1"},
+		require.Equal(t, policy.Input{ActionType: "crm.contact.update",
+			Target:         policy.Target{System: "crm", RecordID: "c-1"},
 			ProposedChange: s.Change, CurrentVersion: "7", WorkflowVersion: "crm-enrichment@3", Uncertainty: "low", Now: now,
 			Evidence: []policy.Evidence{{Source: "crm", Version: "7", URL: "https://crm.example/c-1",
 				ObservedAt: time.Date(2026, 12, 1, 11, 0, 0, 0, time.UTC)}}}, s.Input(now))
@@ -143,12 +153,18 @@ func TestSnapshots(t *testing.T) {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	for member, want := range map[string]contracts.FieldError{
-		`"confidence":0.99`:        {Pointer: "/confidence", Detail: "is not a known field; names are exact in letter case"},
-		`"auto_reply":true`:        {Pointer: "/auto_reply", Detail: "is not a known field; names are exact in letter case"},
-		`"priority":"high"`:        {Pointer: "/priority", Detail: "is not a known field; names are exact in letter case"},
-		`"Uncertainty":"low"`:      {Pointer: "/Uncertainty", Detail: "is not a known field; names are exact in letter case"},
-		`"policy_version":"mine"`:  {Pointer: "/policy_version", Detail: "is not a known field; names are exact in letter case"},
-		`"operation_id":"forever"`: {Pointer: "/operation_id", Detail: "is not a known field; names are exact in letter case"},
+		`"confidence":0.99`: {Pointer: "/confidence",
+			Detail: "is not a known field; names are exact in letter case"},
+		`"auto_reply":true`: {Pointer: "/auto_reply",
+			Detail: "is not a known field; names are exact in letter case"},
+		`"priority":"high"`: {Pointer: "/priority",
+			Detail: "is not a known field; names are exact in letter case"},
+		`"Uncertainty":"low"`: {Pointer: "/Uncertainty",
+			Detail: "is not a known field; names are exact in letter case"},
+		`"policy_version":"mine"`: {Pointer: "/policy_version",
+			Detail: "is not a known field; names are exact in letter case"},
+		`"operation_id":"forever"`: {Pointer: "/operation_id",
+			Detail: "is not a known field; names are exact in letter case"},
 	} {
 		text := strings.Replace(full, "{", "{"+member+",", 1)
 		require.Equal(t, []contracts.FieldError{want}, intent.Check(config.NewDocument(parse(t, text))))

@@ -72,9 +72,9 @@ with input as materialized (
   insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state, detail)
   select tenant_id, run_id, actor, move, from_state, to_state, jsonb_strip_nulls(jsonb_build_object(
     'revision', revision, 'ordinal', ordinal, 'hold_reason', nullif(hold_reason, ''), 'external_id', nullif(external_id, ''),
-    'run', nullif(run_to, ''), 'note', nullif(note, ''))) from locked where may
+    'run', nullif(run_to, ''), 'note', nullif(note, '')/*signed*/)) from locked where may
 )
-select ord from locked where may or last_move = move_id`
+select ord from locked where may or last_move = move_id/*found*/`
 
 // Parts of the statement that only some services may run, because a statement needs the right to all that stands in it: attempts
 // are the dispatcher's, lookups the reconciler's, and operators ask nobody again. A former owner's report that it may have sent
@@ -119,14 +119,23 @@ const (
 ), `
 )
 
+// An operator is told whether the move was made also where the effect has moved on before the command was repeated: other services
+// need not know, and write no more than they must.
+const (
+	signedSQL = `, 'move_id', move_id`
+	foundSQL  = ` or exists (select from audit_events a where a.tenant_id = locked.tenant_id and a.run_id = locked.run_id
+  and a.detail->>'move_id' = locked.move_id::text)`
+)
+
 var settleSQL = map[string]string{
-	Dispatcher: settleFor(recordedSQL, "", askedSQL),
-	Reconciler: settleFor("", lookedSQL, askedSQL),
-	Operator:   settleFor("", "", ""),
+	Dispatcher: settleFor(recordedSQL, "", askedSQL, "", ""),
+	Reconciler: settleFor("", lookedSQL, askedSQL, "", ""),
+	Operator:   settleFor("", "", "", signedSQL, foundSQL),
 }
 
-func settleFor(recorded, looked, asked string) string {
-	return strings.NewReplacer("/*recorded*/", recorded, "/*looked*/", looked, "/*asked*/", asked).Replace(settleTemplate)
+func settleFor(recorded, looked, asked, signed, found string) string {
+	return strings.NewReplacer("/*recorded*/", recorded, "/*looked*/", looked, "/*asked*/", asked, "/*signed*/", signed,
+		"/*found*/", found).Replace(settleTemplate)
 }
 
 func settleArgs(batch []*settlement) []any {

@@ -109,6 +109,7 @@ func RunAll(ctx context.Context, log *slog.Logger, drain time.Duration, parts ..
 	var problems []error
 	running := make(map[string]bool, len(parts))
 	var wait sync.WaitGroup
+	mu.Lock() // a part may end before the last one has begun
 	for _, part := range parts {
 		running[part.Name] = true
 		wait.Add(1)
@@ -125,6 +126,7 @@ func RunAll(ctx context.Context, log *slog.Logger, drain time.Duration, parts ..
 			}
 		}()
 	}
+	mu.Unlock()
 	<-ctx.Done()
 	done := make(chan struct{})
 	go func() { wait.Wait(); close(done) }()

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// inBuildCache are the two places that `go run` starts programs from: the scratch directory of a build, and its cache of what it
-// has built before.
+// inBuildCache are the two places that `go run` starts programs from: the scratch directory of a build, and its cache
+// of what it has built before.
 var inBuildCache = regexp.MustCompile(`/go-build\d+/b\d+/exe/[^/]+$|/[0-9a-f]{64}-d/[^/]+$`)
 
 // again is how whoever started this program calls it again from the same directory, for a shell.

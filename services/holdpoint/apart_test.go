@@ -23,8 +23,8 @@ import (
 
 const deployed = "../../deploy"
 
-// TestServicesRunApart runs every service as a process of its own, with the settings that its manifest under deploy gives it, the
-// logins of logins.sql and the broker of nats.conf: what the cluster runs, without the cluster.
+// TestServicesRunApart runs every service as a process of its own, with the settings that its manifest under deploy
+// gives it, the logins of logins.sql and the broker of nats.conf: what the cluster runs, without the cluster.
 func TestServicesRunApart(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
@@ -186,7 +186,8 @@ func documents(t *testing.T, file string) []document {
 	return all
 }
 
-// loud are the lines of a log that somebody should look at, but for the wait for the relay's streams at the first start.
+// loud are the lines of a log that somebody should look at, but for the wait for the relay's streams at the first
+// start.
 func loud(log string) []string {
 	var lines []string
 	for _, line := range strings.Split(log, "\n") {

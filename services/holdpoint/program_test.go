@@ -35,7 +35,6 @@ type program struct {
 	cmd      *exec.Cmd
 	out, err *bytes.Buffer // read them when it has ended
 	ended    chan struct{}
-	file     string // its --ready-file
 }
 
 // run starts a command. What the test's own environment says to Holdpoint does not reach it.
@@ -89,17 +88,22 @@ func startUp(t *testing.T, data string, flags ...string) (*program, ready) {
 	file := filepath.Join(t.TempDir(), "ready.json")
 	p := run(t, nil, append([]string{"up", "--data", data, "--ready-file", file, "--intake-port", "0", "--nats-port", "0",
 		"--postgres-port", "0", "--sandbox-port", "0", "--ops-port", "0"}, flags...)...)
-	var r ready
-	require.Eventually(t, func() bool {
+	look := time.NewTicker(20 * time.Millisecond)
+	defer look.Stop()
+	for deadline := time.After(patience); ; {
 		select {
 		case <-p.ended:
-			require.Fail(t, "up ended", p.err.String())
-		default:
+			require.FailNow(t, "up ended", p.err.String())
+		case <-deadline:
+			require.FailNow(t, "up is not ready")
+		case <-look.C:
 		}
-		text, err := os.ReadFile(file)
-		return err == nil && json.Unmarshal(text, &r) == nil
-	}, patience, 20*time.Millisecond)
-	return p, r
+		var r ready
+		if text, err := os.ReadFile(file); err == nil {
+			require.NoError(t, json.Unmarshal(text, &r))
+			return p, r
+		}
+	}
 }
 
 // passableDir is one that the account which runs Postgres under root can reach.

@@ -49,8 +49,8 @@ func sandboxCommand() *cobra.Command {
 	return cmd
 }
 
-// untilClosed ends a child when its parent is gone: the parent holds the other end of the child's standard input, and the kernel
-// closes it however the parent ends.
+// untilClosed ends a child when its parent is gone: the parent holds the other end of the child's standard input, and
+// the kernel closes it however the parent ends.
 func untilClosed(ctx context.Context, in io.Reader) context.Context {
 	ctx, cancel := context.WithCancel(ctx)
 	go func() {

@@ -54,8 +54,8 @@ func upCommand() *cobra.Command {
 	return cmd
 }
 
-// up takes a data directory and the ports, and runs everything until the context ends. A context that ends while it starts is a
-// controlled stop as well.
+// up takes a data directory and the ports, and runs everything until the context ends. A context that ends while it
+// starts is a controlled stop as well.
 func up(ctx context.Context, f upFlags) (err error) {
 	level := slog.LevelWarn
 	if f.verbose {
@@ -140,7 +140,8 @@ func runServices(ctx context.Context, f upFlags, files fs.FS, at upAddresses, lo
 		return err
 	}
 	defer conn.Close()
-	// The relay keeps the streams in being; made before it and the consumers start, nobody meets a stream that is not there yet.
+	// The relay keeps the streams in being; made before it and the consumers start, nobody meets a stream that is not
+	// there yet.
 	if err := bus.Provision(ctx, conn, bus.NewTopology(tenantsOf(cfg))); err != nil {
 		return err
 	}
@@ -192,8 +193,8 @@ func dataDir(f upFlags) (dir string, remove func(), err error) {
 	return dir, func() {}, nil
 }
 
-// defaultDataDir is under the user's cache directory. Root has another one: Postgres runs under an account that cannot enter
-// root's home.
+// defaultDataDir is under the user's cache directory. Root has another one: Postgres runs under an account that cannot
+// enter root's home.
 func defaultDataDir() string {
 	if os.Geteuid() == 0 {
 		return "/var/lib/holdpoint"

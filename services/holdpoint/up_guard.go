@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// endingFor is how long a start waits for the ports of an `up` that was killed: its Postgres and its sandbox end by themselves.
+// endingFor is how long a start waits for the ports of an `up` that was killed: its Postgres and its sandbox end by
+// themselves.
 const endingFor = 15 * time.Second
 
 // guard keeps a second `up` out of a data directory.
@@ -26,8 +27,8 @@ type guard struct {
 // lockFileIn is the file by which a data directory is taken.
 func lockFileIn(dir string) string { return filepath.Join(dir, "up.lock") }
 
-// lockData takes a data directory. The kernel gives it back however this process ends; the process id in the file, which a
-// controlled stop takes out again, tells people who has it and the next start that there was no such stop.
+// lockData takes a data directory. The kernel gives it back however this process ends; the process id in the file,
+// which a controlled stop takes out again, tells people who has it and the next start that there was no such stop.
 func lockData(dir string) (*guard, error) {
 	file, err := os.OpenFile(lockFileIn(dir), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -56,8 +57,11 @@ func (g *guard) write(text string) error {
 	return err
 }
 
-// release gives the directory back after a controlled stop.
-func (g *guard) release() error { return errors.Join(g.file.Truncate(0), g.file.Close()) }
+// release gives the directory back after a controlled stop. Closing alone would leave it to a child that is being
+// started right now and still has the file.
+func (g *guard) release() error {
+	return errors.Join(g.file.Truncate(0), syscall.Flock(int(g.file.Fd()), syscall.LOCK_UN), g.file.Close())
+}
 
 // awaitPorts finds out before anything is started whether the wanted ports are free. It names all that are taken.
 func awaitPorts(ctx context.Context, f upFlags, patience time.Duration) error {

@@ -5,6 +5,7 @@ import (
 	"net"
 	"os"
 	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,7 +34,8 @@ func TestLockData(t *testing.T) {
 		dir := t.TempDir()
 		held, err := lockData(dir)
 		require.NoError(t, err)
-		require.NoError(t, held.file.Close()) // as the kernel does
+		require.NoError(t, syscall.Flock(int(held.file.Fd()), syscall.LOCK_UN)) // as the kernel does
+		require.NoError(t, held.file.Close())
 		next, err := lockData(dir)
 		require.NoError(t, err)
 		require.True(t, next.killed)

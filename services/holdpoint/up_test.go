@@ -25,20 +25,25 @@ func TestUp(t *testing.T) {
 	data := passableDir(t)
 	life := t // ends what a case leaves running
 	up, r := startUp(life, data)
+	step := func(name string, check func(*testing.T)) {
+		if !t.Run(name, check) {
+			t.FailNow()
+		}
+	}
 	parts := []string{r.IntakeURL, r.NATSURL, r.DatabaseURL, r.SandboxURL, r.OpsURL}
 
-	t.Run("StatusLinksLeadToThePortThatIsReallyTaken", func(t *testing.T) {
+	step("StatusLinksLeadToThePortThatIsReallyTaken", func(t *testing.T) {
 		answer := publish(t, r, "first")
 		require.True(t, strings.HasPrefix(answer.StatusURL, r.IntakeURL+"/v1/runs/"), answer.StatusURL)
 	})
 
-	t.Run("ASecondOneOnTheSameDataIsRefusedAtOnce", func(t *testing.T) {
+	step("ASecondOneOnTheSameDataIsRefusedAtOnce", func(t *testing.T) {
 		second := run(t, nil, "up", "--data", data)
 		require.Equal(t, 1, second.wait(t))
 		require.Contains(t, second.err.String(), "another `holdpoint up` (process "+strconv.Itoa(up.cmd.Process.Pid)+") runs in "+data)
 	})
 
-	t.Run("ASecondOneOnTheSamePortsIsToldAllOfThem", func(t *testing.T) {
+	step("ASecondOneOnTheSamePortsIsToldAllOfThem", func(t *testing.T) {
 		other := t.TempDir()
 		second := run(t, nil, "up", "--data", other, "--intake-port", port(t, r.IntakeURL), "--nats-port", "0", "--postgres-port",
 			port(t, r.DatabaseURL), "--sandbox-port", "0", "--ops-port", "0")
@@ -50,7 +55,7 @@ func TestUp(t *testing.T) {
 	})
 
 	var explain string
-	t.Run("CtrlCEndsItCleanlyAndAllThatItStarted", func(t *testing.T) {
+	step("CtrlCEndsItCleanlyAndAllThatItStarted", func(t *testing.T) {
 		require.Equal(t, 0, up.stop(t, syscall.SIGINT))
 		for _, part := range parts {
 			require.False(t, answers(t, part), part)
@@ -61,12 +66,12 @@ func TestUp(t *testing.T) {
 		require.True(t, strings.HasSuffix(explain, " --tenant demo --data "+data), explain)
 	})
 
-	t.Run("KeepsItsStateAndPrintsALineThatAsksForIt", func(t *testing.T) {
+	step("KeepsItsStateAndPrintsALineThatAsksForIt", func(t *testing.T) {
 		up, r = startUp(life, data)
 		require.Eventually(t, func() bool { return strings.Contains(paste(t, explain), "completed, executed") }, patience, 50*time.Millisecond)
 	})
 
-	t.Run("KilledItStartsAgainAtOnceOnTheSamePorts", func(t *testing.T) {
+	step("KilledItStartsAgainAtOnceOnTheSamePorts", func(t *testing.T) {
 		require.Equal(t, -1, up.stop(t, syscall.SIGKILL))
 		var again ready
 		up, again = startUp(life, data, "--postgres-port", port(t, r.DatabaseURL), "--sandbox-port", port(t, r.SandboxURL))
@@ -75,7 +80,7 @@ func TestUp(t *testing.T) {
 		require.Contains(t, paste(t, explain), "completed, executed")
 	})
 
-	t.Run("KilledItLeavesNobodyBehind", func(t *testing.T) {
+	step("KilledItLeavesNobodyBehind", func(t *testing.T) {
 		require.Equal(t, -1, up.stop(t, syscall.SIGKILL))
 		for _, part := range []string{r.DatabaseURL, r.SandboxURL} {
 			require.Eventually(t, func() bool { return !answers(t, part) }, patience, 20*time.Millisecond, part)

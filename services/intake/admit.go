@@ -12,8 +12,8 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
-// admit turns a delivery into a claim, or says why it cannot be one. It decides from the event and the configuration alone, so
-// the same event is admitted alike on every door and every replica.
+// admit turns a delivery into a claim, or says why it cannot be one. It decides from the event and the configuration
+// alone, so the same event is admitted alike on every door and every replica.
 func (t *tenant) admit(s *source, d *delivery) (ledger.Claim, *contracts.Problem) {
 	if problem := d.read(s.MaxBytes); problem != nil {
 		return ledger.Claim{}, problem
@@ -24,9 +24,10 @@ func (t *tenant) admit(s *source, d *delivery) (ledger.Claim, *contracts.Problem
 	}
 	claim := ledger.Claim{
 		CommandID: uuid.New(), TenantID: t.ID, Key: key, Source: s.ID, RulesVersion: s.active.Version,
-		PayloadHash: canonical.Hash(s.active.fields.Apply(d.body)), HashVersion: canonical.HashVersion, HashUnder: s.hashUnder(d.body),
-		Payload: d.raw, ContentType: sound(d.contentType()), Headers: d.headers.stored(), CorrelationID: s.correlation(d.body, key),
-		TraceParent: d.traceParent(), PreviousKey: s.previousKey(d),
+		PayloadHash: canonical.Hash(s.active.fields.Apply(d.body)), HashVersion: canonical.HashVersion,
+		HashUnder: s.hashUnder(d.body),
+		Payload:   d.raw, ContentType: sound(d.contentType()), Headers: d.headers.stored(),
+		CorrelationID: s.correlation(d.body, key), TraceParent: d.traceParent(), PreviousKey: s.previousKey(d),
 	}
 	claim.Intent, problem = t.checked(s, d, key)
 	return claim, problem
@@ -70,7 +71,8 @@ func (t *tenant) checked(s *source, d *delivery, key string) (*ledger.Intent, *c
 	return t.intent(proposal, s, s.Proposal, key)
 }
 
-// hashUnder hashes the body by other versions of the rules: a duplicate is compared under those that its run was claimed with (K15).
+// hashUnder hashes the body by other versions of the rules: a duplicate is compared under those that its run was
+// claimed with (K15).
 func (s *source) hashUnder(body canonical.Value) func(int) (canonical.Digest, error) {
 	return func(version int) (canonical.Digest, error) {
 		r := s.rules[version]
@@ -80,7 +82,8 @@ func (s *source) hashUnder(body canonical.Value) func(int) (canonical.Digest, er
 		case version > s.active.Version:
 			return canonical.Digest{}, ledger.ErrStaleRules
 		}
-		return canonical.Digest{}, fmt.Errorf("source %s no longer declares rules version %d; keep it as long as its runs can be redelivered", s.ID, version)
+		return canonical.Digest{}, fmt.Errorf("source %s no longer declares rules version %d; "+
+			"keep it as long as its runs can be redelivered", s.ID, version)
 	}
 }
 
@@ -109,8 +112,8 @@ func (s *source) correlation(body canonical.Value, key string) string {
 	return v.Text()
 }
 
-// intent makes the snapshot of a proposal. An action type that is not registered is let through: policy rejects it, on the
-// record (P1).
+// intent makes the snapshot of a proposal. An action type that is not registered is let through: policy rejects it, on
+// the record (P1).
 func (t *tenant) intent(proposal config.Document, s *source, at, key string) (*ledger.Intent, *contracts.Problem) {
 	if errs := intent.Check(proposal); len(errs) > 0 {
 		return nil, invalid(errs, at)

@@ -23,8 +23,8 @@ func random(n int) string {
 }
 
 // goodEvent is what source inline takes.
-const goodEvent = `{"event_id":"e-1","proposal":{"action_type":"crm.contact.update","target":{"system":"crm","record_id":"c-1"},` +
-	`"proposed_change":{"fields":{"city":"Lisbon"}},"current_version":"7","workflow_version":"crm-enrichment@3"}}`
+const goodEvent = `{"event_id":"e-1","proposal":{"action_type":"crm.contact.update",` +
+	`"target":{"system":"crm","record_id":"c-1"},"proposed_change":{"fields":{"city":"Lisbon"}},"current_version":"7","workflow_version":"crm-enrichment@3"}}`
 
 // badInput is one row of the bad-input table, and a status that HTTP gives with its code.
 type badInput struct {
@@ -45,10 +45,13 @@ func badInputs() []badInput {
 	event := func(old, replacement string) string { return strings.Replace(goodEvent, old, replacement, 1) }
 	return []badInput{
 		{"WrongContentType", "", with("Content-Type", "text/plain"), `{}`, 415, contracts.CodeUnsupportedMediaType},
-		{"TwoContentTypes", "", map[string][]string{"Idempotency-Key": {"k"}, "Content-Type": {"application/json", "text/plain"}}, `{}`, 415,
+		{"TwoContentTypes", "", map[string][]string{"Idempotency-Key": {"k"},
+			"Content-Type": {"application/json", "text/plain"}}, `{}`, 415,
 			contracts.CodeUnsupportedMediaType},
-		{"ABatchOfCloudEvents", "", with("Content-Type", "application/cloudevents-batch+json"), `[]`, 415, contracts.CodeUnsupportedMediaType},
-		{"AnotherCharset", "", with("Content-Type", "application/json; charset=latin1"), `{}`, 415, contracts.CodeUnsupportedMediaType},
+		{"ABatchOfCloudEvents", "", with("Content-Type", "application/cloudevents-batch+json"), `[]`, 415,
+			contracts.CodeUnsupportedMediaType},
+		{"AnotherCharset", "", with("Content-Type", "application/json; charset=latin1"), `{}`, 415,
+			contracts.CodeUnsupportedMediaType},
 		{"CompressedBody", "", with("Content-Encoding", "gzip"), `{}`, 415, contracts.CodeUnsupportedMediaType},
 		{"OverTheSizeLimit", "", good, `{"a":"` + strings.Repeat("x", 20_000) + `"}`, 413, contracts.CodeTooLarge},
 		{"EmptyBody", "", good, ``, 400, contracts.CodeMalformed},
@@ -56,17 +59,21 @@ func badInputs() []badInput {
 		{"TrailingData", "", good, `{"a":1} {}`, 400, contracts.CodeMalformed},
 		{"ByteOrderMark", "", good, "\uFEFF{}", 400, contracts.CodeMalformed},
 		{"RepeatedMember", "", good, `{"amount":5,"amount":5000}`, 400, contracts.CodeMalformed},
-		{"RepeatedMemberTwoLevelsDeep", "", good, `{"a":{"b":{"amount":5,"amount":5000}}}`, 400, contracts.CodeMalformed},
+		{"RepeatedMemberTwoLevelsDeep", "", good, `{"a":{"b":{"amount":5,"amount":5000}}}`, 400,
+			contracts.CodeMalformed},
 		{"RawByteFF", "", good, "{\"s\":\"\xff\"}", 400, contracts.CodeMalformed},
 		{"LoneSurrogate", "", good, `{"s":"\ud800"}`, 400, contracts.CodeMalformed},
 		{"EscapedNUL", "", good, `{"s":"\u0000"}`, 400, contracts.CodeMalformed},
 		{"NumberThatWouldExplode", "", good, `{"a":1e1000000000}`, 400, contracts.CodeMalformed},
 		{"NumberOfTooManyDigits", "", good, `{"a":` + strings.Repeat("7", 19_000) + `}`, 400, contracts.CodeMalformed},
 		{"SchemaInvalidBody", "inline", good, `{"event_id":"e-1"}`, 422, contracts.CodeSchemaInvalid},
-		{"ProposalWithAnUnknownMember", "inline", good, event(`"current_version"`, `"auto_reply":true,"current_version"`), 422,
+		{"ProposalWithAnUnknownMember", "inline", good, event(`"current_version"`,
+			`"auto_reply":true,"current_version"`), 422,
 			contracts.CodeSchemaInvalid},
-		{"ChangeWithACaseTwin", "inline", good, event(`"city"`, `"City":"Porto","city"`), 422, contracts.CodeSchemaInvalid},
-		{"ChangeThatIsTooLong", "inline", good, event(`Lisbon`, strings.Repeat("x", 121)), 422, contracts.CodeSchemaInvalid},
+		{"ChangeWithACaseTwin", "inline", good, event(`"city"`, `"City":"Porto","city"`), 422,
+			contracts.CodeSchemaInvalid},
+		{"ChangeThatIsTooLong", "inline", good, event(`Lisbon`, strings.Repeat("x", 121)), 422,
+			contracts.CodeSchemaInvalid},
 		{"UnknownSource", "nobody", good, `{}`, 404, contracts.CodeUnknownSource},
 		{"MissingKey", "", key(), `{}`, 400, contracts.CodeKeyMissing},
 		{"EmptyKey", "", key(" \t "), `{}`, 400, contracts.CodeKeyMissing},
@@ -77,7 +84,8 @@ func badInputs() []badInput {
 		{"KeyOf128LettersIn256Bytes", "", key(strings.Repeat("é", 128)), `{}`, 400, contracts.CodeKeyInvalid},
 		{"KeyWithAControlCharacter", "", key("a\tb"), `{}`, 400, contracts.CodeKeyInvalid},
 		{"KeyInTheBodyWithAControlCharacter", "pointer", nil, `{"id":"a\u0001"}`, 400, contracts.CodeKeyInvalid},
-		{"PartOfAKeyWithAControlCharacter", "pointers", nil, `{"order":{"id":"a\n"},"line":1}`, 400, contracts.CodeKeyInvalid},
+		{"PartOfAKeyWithAControlCharacter", "pointers", nil, `{"order":{"id":"a\n"},"line":1}`, 400,
+			contracts.CodeKeyInvalid},
 		{"KeyThatIsNotUTF8", "", key("a\xff"), `{}`, 400, contracts.CodeKeyInvalid},
 		{"TwoKeyHeaders", "", key("a", "b"), `{}`, 400, contracts.CodeKeyAmbiguous},
 		{"TwoEqualKeyHeaders", "", key("a", "a"), `{}`, 400, contracts.CodeKeyAmbiguous},
@@ -101,7 +109,8 @@ func TestBadInput(t *testing.T) {
 				r := r.as(t)
 				what := map[string]string{"tenant": demo, "door": "http", "verb": "event", "result": tc.code}
 				counted := r.counted("holdpoint_intake_answers_total", what)
-				a := r.send(call{path: "/v1/sources/" + or(tc.source, "drafts") + "/events", header: tc.header, body: tc.body})
+				a := r.send(call{path: "/v1/sources/" + or(tc.source, "drafts") + "/events", header: tc.header,
+					body: tc.body})
 				require.Equal(t, tc.code, a.problem.Code)
 				require.Equal(t, tc.status, a.status)
 				require.Equal(t, tc.status, a.problem.Status, "the body says the same status")
@@ -119,10 +128,13 @@ func TestBadInput(t *testing.T) {
 		t.Parallel()
 		r := setup(t)
 		cases := append(badInputs(), badInput{"TwoKeyHeadersInDifferentLetterCase", "",
-			map[string][]string{"Idempotency-Key": {"a"}, "idempotency-key": {"b"}}, `{}`, 400, contracts.CodeKeyAmbiguous},
-			badInput{"HeadersWithBytesThatNoDatabaseTakes", "", map[string][]string{"X-Bytes": {"\xff"}, "Nats-Msg-Id": {"\xff"}}, `{}`, 400,
+			map[string][]string{"Idempotency-Key": {"a"},
+				"idempotency-key": {"b"}}, `{}`, 400, contracts.CodeKeyAmbiguous},
+			badInput{"HeadersWithBytesThatNoDatabaseTakes", "",
+				map[string][]string{"X-Bytes": {"\xff"}, "Nats-Msg-Id": {"\xff"}}, `{}`, 400,
 				contracts.CodeKeyMissing},
-			badInput{"ALease", "", map[string][]string{"Idempotency-Key": {"k"}, "holdpoint-owner": {"me"}}, `{}`, 403, contracts.CodeForbidden})
+			badInput{"ALease", "", map[string][]string{"Idempotency-Key": {"k"}, "holdpoint-owner": {"me"}}, `{}`, 403,
+				contracts.CodeForbidden})
 		for _, tc := range cases {
 			t.Run(tc.name, func(t *testing.T) {
 				r := r.as(t)
@@ -130,10 +142,12 @@ func TestBadInput(t *testing.T) {
 				a := next(r.world, r.publish(message{source: tc.source, header: tc.header, body: tc.body}))
 				require.Equal(t, tc.code, a.problem.Code)
 				require.Equal(t, tc.status, a.problem.Status)
-				require.Equal(t, parked+1, r.count("select count(*) from parked_messages"), "it is parked when it is answered")
+				require.Equal(t, parked+1, r.count("select count(*) from parked_messages"),
+					"it is parked when it is answered")
 				row := one[string](r.world, "select reason from parked_messages order by parked_at desc limit 1")
 				require.Regexp(t, "^"+tc.code+": .", row)
-				require.Equal(t, tc.body, string(one[[]byte](r.world, "select body from parked_messages order by parked_at desc limit 1")))
+				require.Equal(t, tc.body, string(one[[]byte](r.world,
+					"select body from parked_messages order by parked_at desc limit 1")))
 				refused := told[*contracts.RunRefused](r.world, "holdpoint.events.demo.run.refused")
 				require.Len(t, refused, parked+1)
 				require.Equal(t, tc.code, refused[parked].Reason)
@@ -141,7 +155,8 @@ func TestBadInput(t *testing.T) {
 			})
 		}
 		r.awaitSettled(demo)
-		require.Equal(t, len(cases), r.count("select count(*) from parked_messages where state = 'parked' and tenant_id = 'demo'"))
+		require.Equal(t, len(cases),
+			r.count("select count(*) from parked_messages where state = 'parked' and tenant_id = 'demo'"))
 		require.Zero(t, r.count("select count(*) from runs"))
 	})
 
@@ -154,16 +169,19 @@ func TestBadInput(t *testing.T) {
 			name, headers, body string
 			status              int
 		}{
-			{"ABodyOverTheLimitIsNotReadToItsEnd", "Idempotency-Key: k\r\nContent-Length: 1000000000000\r\n", strings.Repeat("x", 30_000), 413},
+			{"ABodyOverTheLimitIsNotReadToItsEnd", "Idempotency-Key: k\r\nContent-Length: 1000000000000\r\n",
+				strings.Repeat("x", 30_000), 413},
 			{"ABodyThatEndsEarly", "Idempotency-Key: k\r\nContent-Length: 100\r\n", "{}", 400},
-			{"AChunkedBodyOverTheLimit", "Idempotency-Key: k\r\nTransfer-Encoding: chunked\r\n", "4e21\r\n" + strings.Repeat("x", 20_001) + "\r\n0\r\n\r\n", 413},
+			{"AChunkedBodyOverTheLimit", "Idempotency-Key: k\r\nTransfer-Encoding: chunked\r\n", "4e21\r\n" +
+				strings.Repeat("x", 20_001) + "\r\n0\r\n\r\n", 413},
 			{"AControlCharacterInAHeader", "Idempotency-Key: a\x01\r\nContent-Length: 2\r\n", "{}", 400},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
 				conn, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
 				require.NoError(t, err)
 				defer conn.Close()
-				_, err = fmt.Fprintf(conn, "POST /v1/sources/drafts/events HTTP/1.1\r\nHost: x\r\nAuthorization: bearer %s\r\n%s\r\n%s",
+				_, err = fmt.Fprintf(conn,
+					"POST /v1/sources/drafts/events HTTP/1.1\r\nHost: x\r\nAuthorization: bearer %s\r\n%s\r\n%s",
 					keyOf(demo), tc.headers, tc.body)
 				require.NoError(t, err)
 				require.NoError(t, conn.(*net.TCPConn).CloseWrite())
@@ -205,7 +223,8 @@ func TestBadInput(t *testing.T) {
 			a := next(w, answers)
 			results[a.result()]++
 		}
-		require.Equal(t, map[string]int{contracts.ResultAccepted: 98, contracts.CodeMalformed: 1, contracts.CodeKeyInvalid: 1}, results)
+		require.Equal(t, map[string]int{contracts.ResultAccepted: 98, contracts.CodeMalformed: 1,
+			contracts.CodeKeyInvalid: 1}, results)
 		require.Equal(t, 98, w.count("select count(*) from runs"))
 		require.Equal(t, 2, w.count("select count(*) from parked_messages where deliveries = 1"))
 		w.awaitSettled(demo)

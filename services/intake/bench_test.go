@@ -44,9 +44,10 @@ func benchmarkHTTP(b *testing.B, duplicates int) {
 			if duplicates > 0 && n%100 >= int64(duplicates) {
 				key = n
 			}
-			_, err := fmt.Fprintf(conn, "POST /v1/sources/inline/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
-				"Content-Type: application/json\r\nUser-Agent: bench\r\nAccept-Encoding: gzip\r\nIdempotency-Key: k-%d\r\n"+
-				"Content-Length: %d\r\n\r\n%s", keyOf(demo), key, len(goodEvent), goodEvent)
+			_, err := fmt.Fprintf(conn,
+				"POST /v1/sources/inline/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
+					"Content-Type: application/json\r\nUser-Agent: bench\r\nAccept-Encoding: gzip\r\n"+
+					"Idempotency-Key: k-%d\r\nContent-Length: %d\r\n\r\n%s", keyOf(demo), key, len(goodEvent), goodEvent)
 			if err != nil {
 				b.Error(err)
 				return

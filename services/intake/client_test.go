@@ -198,7 +198,8 @@ func (w *world) unsettled(tenant string) int {
 // awaitSettled waits until all messages of a tenant are acknowledged.
 func (w *world) awaitSettled(tenant string) {
 	w.t.Helper()
-	require.Eventually(w.t, func() bool { return w.unsettled(tenant) == 0 }, patience, pollEvery, "messages are not acknowledged")
+	require.Eventually(w.t, func() bool { return w.unsettled(tenant) == 0 }, patience, pollEvery,
+		"messages are not acknowledged")
 }
 
 // request calls a tenant's request/reply door.
@@ -219,11 +220,13 @@ func (w *world) request(tenant, verb string, header map[string][]string, body st
 	return decode(w, response.Data, 0, response.Header)
 }
 
-// told is the data of the events that were committed on a subject, as the relay will publish them; of all runs or of some.
+// told is the data of the events that were committed on a subject, as the relay will publish them; of all runs or of
+// some.
 func told[D contracts.Data](w *world, subject string, runs ...string) []D {
 	w.t.Helper()
-	rows, err := w.sql.Query(w.t.Context(), `select payload from event_log
-where subject = $1 and (cardinality($2::uuid[]) = 0 or run_id = any($2)) order by event_id`, subject, append([]string{}, runs...))
+	const query = `select payload from event_log
+where subject = $1 and (cardinality($2::uuid[]) = 0 or run_id = any($2)) order by event_id`
+	rows, err := w.sql.Query(w.t.Context(), query, subject, append([]string{}, runs...))
 	require.NoError(w.t, err)
 	defer rows.Close()
 	var all []D

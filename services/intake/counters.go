@@ -38,15 +38,17 @@ func newCounters(meter metric.Meter) (*counters, error) {
 	c.answers, errs[0] = meter.Int64Counter("holdpoint_intake_answers_total",
 		metric.WithDescription("Answers by door, verb and result or problem code."))
 	c.takeovers, errs[1] = meter.Int64Counter("holdpoint_lease_takeovers_total",
-		metric.WithDescription("Runs taken from a worker whose lease had ended; repeated is for the third time and more."))
+		metric.WithDescription("Runs taken from a worker whose lease had ended; repeated: three times or more."))
 	return &c, errors.Join(errs[:]...)
 }
 
 func (c *counters) answer(ctx context.Context, what counted) {
 	option, known := c.sets.Load(what)
 	if !known {
-		option, _ = c.sets.LoadOrStore(what, metric.WithAttributeSet(attribute.NewSet(attribute.String("tenant", what.tenant),
-			attribute.String("door", what.door), attribute.String("verb", what.verb), attribute.String("result", what.result))))
+		option, _ = c.sets.LoadOrStore(what, metric.WithAttributeSet(attribute.NewSet(
+			attribute.String("tenant", what.tenant), attribute.String("door", what.door),
+			attribute.String("verb", what.verb), attribute.String("result", what.result),
+		)))
 	}
 	c.answers.Add(ctx, 1, option.(metric.MeasurementOption))
 }
@@ -54,9 +56,10 @@ func (c *counters) answer(ctx context.Context, what counted) {
 // tookOver counts a takeover, and calls an operator when one run changes hands again and again.
 func (in *Intake) tookOver(ctx context.Context, run *ledger.Run) {
 	repeated := run.Takeovers >= repeatedTakeovers
-	in.counters.takeovers.Add(ctx, 1, metric.WithAttributes(attribute.String("tenant", run.TenantID), attribute.Bool("repeated", repeated)))
+	in.counters.takeovers.Add(ctx, 1, metric.WithAttributes(
+		attribute.String("tenant", run.TenantID), attribute.Bool("repeated", repeated)))
 	if repeated {
-		in.env.Log.Error("a run changes hands again and again: its workers die, or its lease is too short", "tenant", run.TenantID,
-			"run", run.RunID, "key", run.Key, "takeovers", run.Takeovers)
+		in.env.Log.Error("a run changes hands again and again: its workers die, or its lease is too short",
+			"tenant", run.TenantID, "run", run.RunID, "key", run.Key, "takeovers", run.Takeovers)
 	}
 }

@@ -1,7 +1,6 @@
 package intake
 
 import (
-	"fmt"
 	"mime"
 	"net/textproto"
 	"strings"
@@ -18,7 +17,8 @@ type delivery struct {
 	body    canonical.Value // of raw, once it was read
 }
 
-// headers are all values of each name. Names are spelt as net/http does (Content-Type), whatever case they were sent in.
+// headers are all values of each name. Names are spelt as net/http does (Content-Type), whatever case they were sent
+// in.
 type headers map[string][]string
 
 // newHeaders respells names. net/http has done it already.
@@ -31,8 +31,8 @@ func newHeaders(sent map[string][]string) headers {
 	return h
 }
 
-// one is the value of a name that may be there once, and how often it is there. Space around it is no part of it: HTTP drops
-// that, NATS does not, and both doors must read the same key.
+// one is the value of a name that may be there once, and how often it is there. Space around it is no part of it: HTTP
+// drops that, NATS does not, and both doors must read the same key.
 func (h headers) one(name string) (value string, times int) {
 	values := h[name]
 	if len(values) != 1 {
@@ -57,8 +57,8 @@ func (h headers) stored() map[string]string {
 	return kept
 }
 
-// parked are the headers of a message that is kept for an operator. A header that was there several times gets another name:
-// replayed as it is, a list of two keys must not become one key.
+// parked are the headers of a message that is kept for an operator. A header that was there several times gets another
+// name: replayed as it is, a list of two keys must not become one key.
 func (h headers) parked() map[string]string {
 	kept := make(map[string]string, len(h))
 	for name, values := range h {
@@ -75,14 +75,16 @@ func (h headers) parked() map[string]string {
 
 // commonNames are headers that most requests have and that hold no secret, with the names that they are stored under.
 var commonNames = map[string]string{
-	"Accept": "accept", "Accept-Encoding": "accept-encoding", "Content-Length": "content-length", "Content-Type": "content-type",
-	"Idempotency-Key": "idempotency-key", "Traceparent": "traceparent", "User-Agent": "user-agent",
-	"Holdpoint-Reply": "holdpoint-reply", "Nats-Msg-Id": "nats-msg-id",
+	"Accept": "accept", "Accept-Encoding": "accept-encoding", "Content-Length": "content-length",
+	"Content-Type": "content-type", "Idempotency-Key": "idempotency-key", "Traceparent": "traceparent",
+	"User-Agent": "user-agent", "Holdpoint-Reply": "holdpoint-reply", "Nats-Msg-Id": "nats-msg-id",
 }
 
 // secretParts tell a header with a secret by its name.
-var secretParts = []string{"authorization", "cookie", "token", "secret", "passw", "credential", "jwt", "api-key", "apikey",
-	"access-key", "private-key", "session"}
+var secretParts = []string{
+	"authorization", "cookie", "token", "secret", "passw", "credential", "jwt", "api-key", "apikey", "access-key",
+	"private-key", "session",
+}
 
 func storedName(name string) (lower string, secret bool) {
 	if lower := commonNames[name]; lower != "" {
@@ -133,11 +135,13 @@ func (d *delivery) checkContentType() *contracts.Problem {
 	}
 	switch sent := d.contentType(); {
 	case len(d.headers["Content-Type"]) > 1:
-		return newProblem(contracts.CodeUnsupportedMediaType, "There is more than one content type; send application/json.")
+		return newProblem(contracts.CodeUnsupportedMediaType,
+			"There is more than one content type; send application/json.")
 	case sent == plainJSON || isJSON(sent):
 		return nil
 	default:
-		return newProblemf(contracts.CodeUnsupportedMediaType, "The content type is %q; send application/json in UTF-8, one event at a time.", sent)
+		return newProblemf(contracts.CodeUnsupportedMediaType,
+			"The content type is %q; send application/json in UTF-8, one event at a time.", sent)
 	}
 }
 
@@ -153,14 +157,16 @@ func (d *delivery) contentType() string {
 // isJSON also takes application/cloudevents+json and its like, but no batch: a batch is not one event.
 func isJSON(contentType string) bool {
 	kind, parameters, err := mime.ParseMediaType(contentType)
-	if err != nil || kind != plainJSON && !strings.HasSuffix(kind, "+json") || kind == "application/cloudevents-batch+json" {
+	if err != nil || kind == "application/cloudevents-batch+json" {
 		return false
 	}
 	charset := strings.ToLower(parameters["charset"])
-	return charset == "" || charset == "utf-8" || charset == "us-ascii"
+	return (kind == plainJSON || strings.HasSuffix(kind, "+json")) &&
+		(charset == "" || charset == "utf-8" || charset == "us-ascii")
 }
 
-// traceParent is the trace that the delivery belongs to, or "" where there is none that can be read (W3C Trace Context 4.3).
+// traceParent is the trace that the delivery belongs to, or "" where there is none that can be read (W3C Trace Context
+// 4.3).
 func (d *delivery) traceParent() string {
 	value, _ := d.headers.one("Traceparent")
 	if len(value) != 55 || strings.Trim(value, "0123456789abcdef-") != "" {

@@ -28,7 +28,8 @@ func TestDuplicates(t *testing.T) {
 		messages := make([]message, copies)
 		for i := range messages {
 			messages[i] = message{source: "inline", body: goodEvent,
-				header: map[string][]string{"Idempotency-Key": {"k"}, "Nats-Msg-Id": {fmt.Sprint(i)}}} // the broker must not help
+				header: map[string][]string{"Idempotency-Key": {"k"},
+					"Nats-Msg-Id": {fmt.Sprint(i)}}} // the broker must not help
 		}
 		var mu sync.Mutex
 		results, runs := map[string]int{}, map[string]bool{}
@@ -54,11 +55,13 @@ func TestDuplicates(t *testing.T) {
 			note(next(one.world, answers))
 		}
 		senders.Wait()
-		require.Equal(t, map[string]int{contracts.ResultAccepted: 1, contracts.ResultDuplicate: posts + copies - 1}, results)
+		require.Equal(t, map[string]int{contracts.ResultAccepted: 1, contracts.ResultDuplicate: posts + copies - 1},
+			results)
 		require.Len(t, runs, 1, "every caller is told of the same run")
 		require.Equal(t, 1, one.count("select count(*) from runs"))
 		require.Equal(t, 1, one.count("select count(*) from intents"))
-		require.Equal(t, 1, one.count("select count(*) from event_log where subject = 'holdpoint.internal.intent.submitted'"))
+		require.Equal(t, 1,
+			one.count("select count(*) from event_log where subject = 'holdpoint.internal.intent.submitted'"))
 		require.Equal(t, 1, one.count("select count(*) from audit_events"))
 	})
 
@@ -75,7 +78,8 @@ func TestDuplicates(t *testing.T) {
 		require.Equal(t, contracts.ResultDuplicate, again.result())
 		require.Equal(t, theirs.runID(), again.runID())
 		other := next(r.world, r.publish(message{tenant: acme, header: keyed("order-1"), body: `{"a":1}`}))
-		require.Equal(t, contracts.CodePayloadMismatch, other.result(), "the same body as the other tenant's is a conflict with its own")
+		require.Equal(t, contracts.CodePayloadMismatch, other.result(),
+			"the same body as the other tenant's is a conflict with its own")
 		require.Equal(t, theirs.runID(), other.runID())
 
 		byKey := r.send(call{method: http.MethodGet, path: "/v1/runs?key=order-1", token: keyOf(acme)})
@@ -84,7 +88,8 @@ func TestDuplicates(t *testing.T) {
 		require.Equal(t, contracts.CodeNotFound, stranger.result())
 		require.Equal(t, contracts.CodeNotFound, r.request(acme, "get", nil, `{"run_id":"`+ours.runID()+`"}`).result())
 		require.Equal(t, 1, r.count("select count(*) from audit_events where tenant_id = 'demo'"))
-		require.Zero(t, r.count("select count(*) from audit_events where tenant_id = 'acme' and run_id = $1", ours.runID()))
+		require.Zero(t, r.count("select count(*) from audit_events where tenant_id = 'acme' and run_id = $1",
+			ours.runID()))
 	})
 
 	// The same key with another payload (K4).
@@ -99,21 +104,26 @@ func TestDuplicates(t *testing.T) {
 			require.Equal(t, contracts.ResultPayloadMismatch, a.problem.Result)
 			require.Equal(t, first.runID(), a.problem.RunID)
 		}
-		require.Equal(t, contracts.CodePayloadMismatch, next(r.world, r.publish(message{source: "inline", header: keyed("k"), body: changed})).result())
+		require.Equal(t, contracts.CodePayloadMismatch, next(r.world,
+			r.publish(message{source: "inline", header: keyed("k"), body: changed})).result())
 		require.Equal(t, 1, r.count("select count(*) from runs"))
 		require.Equal(t, 1, r.count("select count(*) from intents"))
-		require.Equal(t, goodEvent, string(one[[]byte](r.world, "select payload from run_payloads")), "nothing is overwritten")
+		require.Equal(t, goodEvent, string(one[[]byte](r.world, "select payload from run_payloads")),
+			"nothing is overwritten")
 		require.Equal(t, changed, string(one[[]byte](r.world, "select payload from run_conflicts")))
 		conflicts := told[*contracts.RunConflict](r.world, "holdpoint.events.demo.run.conflict")
 		require.Len(t, conflicts, 1, "the same conflict is news once")
 		require.Equal(t, one[string](r.world, "select encode(payload_hash, 'hex') from runs"), conflicts[0].StoredHash)
-		require.Equal(t, one[string](r.world, "select encode(payload_hash, 'hex') from run_conflicts"), conflicts[0].ReceivedHash)
+		require.Equal(t, one[string](r.world, "select encode(payload_hash, 'hex') from run_conflicts"),
+			conflicts[0].ReceivedHash)
 		require.NotEqual(t, conflicts[0].StoredHash, conflicts[0].ReceivedHash)
 		require.Equal(t, first.runID(), conflicts[0].RunID)
-		require.EqualValues(t, 4, r.counted("holdpoint_intake_answers_total", map[string]string{"result": contracts.CodePayloadMismatch}),
+		require.EqualValues(t, 4, r.counted("holdpoint_intake_answers_total",
+			map[string]string{"result": contracts.CodePayloadMismatch}),
 			"operators are alerted by this counter")
 		require.Contains(t, r.logs.text(), "WARN a key came again with another payload")
-		require.Equal(t, contracts.ResultDuplicate, r.post("inline", "k", goodEvent).result(), "the first payload still owns the key")
+		require.Equal(t, contracts.ResultDuplicate, r.post("inline", "k", goodEvent).result(),
+			"the first payload still owns the key")
 	})
 
 	// The model's arguments changed, or it forgot the id that its caller owns (INT-07).
@@ -154,9 +164,11 @@ func TestDuplicates(t *testing.T) {
 			{"Processing", "state = 'processing'", contracts.ResultDuplicate, "processing", ""},
 			{"AwaitingHuman", "state = 'awaiting_human'", contracts.ResultDuplicate, "awaiting_human", ""},
 			{"Approved", "state = 'approved'", contracts.ResultDuplicate, "approved", ""},
-			{"Completed", "state = 'completed', outcome = 'executed', ended_at = now()", contracts.ResultDuplicateWithResult,
+			{"Completed", "state = 'completed', outcome = 'executed', ended_at = now()",
+				contracts.ResultDuplicateWithResult,
 				"completed", "executed"},
-			{"Rejected", "state = 'failed_terminal', outcome = 'rejected', ended_at = now()", contracts.ResultDuplicateWithResult,
+			{"Rejected", "state = 'failed_terminal', outcome = 'rejected', ended_at = now()",
+				contracts.ResultDuplicateWithResult,
 				"failed_terminal", "rejected"},
 		} {
 			t.Run(tc.name, func(t *testing.T) {
@@ -166,10 +178,12 @@ func TestDuplicates(t *testing.T) {
 				r.exec("update runs set "+tc.change+" where idempotency_key = $1", tc.name)
 				over := map[string]answer{
 					"http": r.post("inline", tc.name, goodEvent),
-					"nats": next(r.world, r.publish(message{source: "inline", header: keyed(tc.name), body: goodEvent})),
-					"get":  r.send(call{method: http.MethodGet, path: "/v1/runs/" + first.runID()}),
-					"find": r.send(call{method: http.MethodGet, path: "/v1/runs?key=" + tc.name, token: keyOf(demo) + "-read"}),
-					"api":  r.request(demo, "get", nil, `{"key":"`+tc.name+`"}`),
+					"nats": next(r.world, r.publish(message{source: "inline", header: keyed(tc.name),
+						body: goodEvent})),
+					"get": r.send(call{method: http.MethodGet, path: "/v1/runs/" + first.runID()}),
+					"find": r.send(call{method: http.MethodGet, path: "/v1/runs?key=" + tc.name, token: keyOf(demo) +
+						"-read"}),
+					"api": r.request(demo, "get", nil, `{"key":"`+tc.name+`"}`),
 				}
 				for door, a := range over {
 					require.Equal(t, tc.result, a.result(), door)
@@ -184,7 +198,8 @@ func TestDuplicates(t *testing.T) {
 				}
 				require.Equal(t, status, over["http"].status)
 				require.Equal(t, http.StatusOK, over["get"].status)
-				require.Equal(t, 1, r.count("select version from runs where idempotency_key = $1", tc.name), "nothing restarts")
+				require.Equal(t, 1, r.count("select version from runs where idempotency_key = $1", tc.name),
+					"nothing restarts")
 				require.Equal(t, 1, r.count("select count(*) from event_log where run_id = $1", first.runID()))
 			})
 		}
@@ -207,10 +222,13 @@ func TestCallers(t *testing.T) {
 	before := r.stored()
 	for _, tc := range []struct{ name, method, path, token, code string }{
 		{"AnUnknownKey", http.MethodPost, "/v1/sources/drafts/events", "nobody", contracts.CodeUnauthenticated},
-		{"TheHashOfAKey", http.MethodPost, "/v1/sources/drafts/events", "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+		{"TheHashOfAKey", http.MethodPost, "/v1/sources/drafts/events",
+			"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
 			contracts.CodeUnauthenticated},
-		{"AReaderWhoPublishes", http.MethodPost, "/v1/sources/drafts/events", keyOf(demo) + "-read", contracts.CodeForbidden},
-		{"AReaderWhoClaims", http.MethodPost, "/v1/sources/drafts/claims", keyOf(demo) + "-read", contracts.CodeForbidden},
+		{"AReaderWhoPublishes", http.MethodPost, "/v1/sources/drafts/events", keyOf(demo) + "-read",
+			contracts.CodeForbidden},
+		{"AReaderWhoClaims", http.MethodPost, "/v1/sources/drafts/claims", keyOf(demo) + "-read",
+			contracts.CodeForbidden},
 		{"AReaderWhoFails", http.MethodPost, "/v1/runs/x/failure", keyOf(demo) + "-read", contracts.CodeForbidden},
 		{"AClaimOfAnInlineSource", http.MethodPost, "/v1/sources/inline/claims", "", contracts.CodeForbidden},
 		{"ARunThatIsNone", http.MethodGet, "/v1/runs/x", "", contracts.CodeNotFound},

@@ -12,7 +12,8 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/canonical"
 )
 
-// The canonical hash on every way in (K5): what is the same payload over HTTP is the same over NATS and from the stored row.
+// The canonical hash on every way in (K5): what is the same payload over HTTP is the same over NATS and from the stored
+// row.
 func TestPayloadHash(t *testing.T) {
 	t.Parallel()
 	r := newWorld(t).start()
@@ -73,23 +74,28 @@ func TestPayloadHash(t *testing.T) {
 		r := r.as(t)
 		const body = `{"bb":1.0,"a":1, "cccccccccc":1e2,"d":-0}`
 		require.Equal(t, contracts.ResultAccepted, r.post("drafts", "stored", body).result())
-		stored := one[[]byte](r.world, "select p.payload from run_payloads p join runs using (tenant_id, run_id) where idempotency_key = 'stored'")
+		stored := one[[]byte](r.world,
+			"select p.payload from run_payloads p join runs using (tenant_id, run_id) where idempotency_key = 'stored'")
 		require.Equal(t, body, string(stored))
 		value, err := canonical.Parse(stored)
 		require.NoError(t, err)
 		require.Equal(t, canonical.Hash(value).String(),
 			one[string](r.world, "select encode(payload_hash, 'hex') from runs where idempotency_key = 'stored'"))
-		require.Equal(t, canonical.HashVersion, one[int](r.world, "select hash_version from runs where idempotency_key = 'stored'"))
+		require.Equal(t, canonical.HashVersion, one[int](r.world,
+			"select hash_version from runs where idempotency_key = 'stored'"))
 	})
 
 	// An account number is shown and sent as the digits that were sent (HASH-02).
 	t.Run("DigitsBeyond2To53ReachTheIntent", func(t *testing.T) {
 		r := r.as(t)
-		event := strings.NewReplacer("crm.contact.update", "ledger.entry.add", `{"fields":{"city":"Lisbon"}}`, `{"account":9007199254740993}`).
+		event := strings.NewReplacer("crm.contact.update", "ledger.entry.add", `{"fields":{"city":"Lisbon"}}`,
+			`{"account":9007199254740993}`).
 			Replace(goodEvent)
 		require.Equal(t, contracts.ResultAccepted, r.post("inline", "digits", event).result())
-		require.Equal(t, contracts.CodePayloadMismatch, r.post("inline", "digits", strings.Replace(event, "993}", "992}", 1)).result())
-		require.Contains(t, string(one[[]byte](r.world, "select canonical from intents")), `"proposed_change":{"account":9007199254740993}`)
+		require.Equal(t, contracts.CodePayloadMismatch, r.post("inline", "digits",
+			strings.Replace(event, "993}", "992}", 1)).result())
+		require.Contains(t, string(one[[]byte](r.world, "select canonical from intents")),
+			`"proposed_change":{"account":9007199254740993}`)
 	})
 
 	// Numbers that explode when written out are refused at once (HASH-03).

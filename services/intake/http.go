@@ -42,8 +42,8 @@ func (d *httpDoor) Run(ctx context.Context) error {
 	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainHTTP)
 	defer cancel()
 	if err := server.Shutdown(drain); err != nil {
-		return errors.Join(fmt.Errorf("some requests had no answer %s after the stop; their senders send them again: %w", drainHTTP, err),
-			server.Close())
+		err = fmt.Errorf("some requests had no answer %s after the stop; their senders repeat them: %w", drainHTTP, err)
+		return errors.Join(err, server.Close())
 	}
 	return nil
 }
@@ -75,7 +75,8 @@ func (d *httpDoor) as(verb, scope string, next handler) http.HandlerFunc {
 			answer = refuse(newProblem(contracts.CodeUnauthenticated, "Send an API key: Authorization: Bearer <key>."))
 		case !c.scopes[scope]:
 			what.tenant = c.tenant.ID
-			answer = refuse(newProblemf(contracts.CodeForbidden, "The API key %q does not have the scope %q.", c.name, scope))
+			answer = refuse(newProblemf(contracts.CodeForbidden, "The API key %q does not have the scope %q.", c.name,
+				scope))
 		default:
 			what.tenant = c.tenant.ID
 			answer = next(w, r, c.tenant)

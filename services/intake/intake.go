@@ -1,6 +1,6 @@
-// Package intake takes events in and gives workers their leases, over HTTP, over JetStream, and over request/reply. All doors
-// admit an event by the same rules (admit.go), answer with the same words (reply.go), and claim by the same command
-// (ledger.Claim); nothing is answered before the commit (K11).
+// Package intake takes events in and gives workers their leases, over HTTP, over JetStream, and over request/reply. All
+// doors admit an event by the same rules (admit.go), answer with the same words (reply.go), and claim by the same
+// command (ledger.Claim); nothing is answered before the commit (K11).
 package intake
 
 import (
@@ -64,14 +64,19 @@ func New(ctx context.Context, env *service.Env, settings Settings) (*Intake, err
 	if settings.PublicURL == "" && settings.LinkHere {
 		in.settings.PublicURL = "http://" + in.Addr()
 	}
-	in.claims = ledger.NewGroup(ledger.GroupConfig[ledger.Claim, ledger.Claimed]{Run: service.Waking(env, env.Ledger.Claim), Queue: maxWaiting})
-	in.owned = ledger.NewGroup(ledger.GroupConfig[ledger.Owned, ledger.Claimed]{Run: service.Waking(env, env.Ledger.Own), Queue: maxWaiting})
-	in.runs = ledger.NewGroup(ledger.GroupConfig[runName, *ledger.Run]{Run: in.readRuns, Queue: maxWaiting})
+	in.claims = gathered(service.Waking(env, env.Ledger.Claim))
+	in.owned = gathered(service.Waking(env, env.Ledger.Own))
+	in.runs = gathered(in.readRuns)
 	return in, nil
 }
 
-// maxWaiting is how many callers may wait for the ledger; the next one is told to come back.
+// maxWaiting is how many callers may wait for one command of the ledger; the next one is told to come back.
 const maxWaiting = 16384
+
+// gathered lets the callers of all doors share the commits of a command.
+func gathered[In, Out any](run func(context.Context, []In) ([]Out, error)) *ledger.Group[In, Out] {
+	return ledger.NewGroup(ledger.GroupConfig[In, Out]{Run: run, Queue: maxWaiting})
+}
 
 // Addr is where HTTP listens.
 func (in *Intake) Addr() string { return in.listener.Addr().String() }
@@ -79,8 +84,8 @@ func (in *Intake) Addr() string { return in.listener.Addr().String() }
 // rulesWait is longer than any statement that saw the older rules active can run.
 const rulesWait = postgres.DefaultStatementTimeout + time.Second
 
-// activateRules makes the configured rules the active ones. Where that ends an older version, it waits until no statement that
-// still saw the older version active can be running (K15).
+// activateRules makes the configured rules the active ones. Where that ends an older version, it waits until no
+// statement that still saw the older version active can be running (K15).
 func (in *Intake) activateRules(ctx context.Context) error {
 	replaced := false
 	for _, t := range in.tenants {
@@ -95,7 +100,7 @@ func (in *Intake) activateRules(ctx context.Context) error {
 	if !replaced {
 		return nil
 	}
-	in.env.Log.Info("source rules changed; waiting for claims under the older ones to end", "wait", in.settings.rulesWait)
+	in.env.Log.Info("source rules changed; waiting for claims under older ones to end", "wait", in.settings.rulesWait)
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
@@ -104,8 +109,8 @@ func (in *Intake) activateRules(ctx context.Context) error {
 	}
 }
 
-// drain is how long the doors together may take to answer what they have taken; each one's own patience is shorter, but for
-// that of the consumer and the request/reply door, which the runner cuts.
+// drain is how long the doors together may take to answer what they have taken; each one's own patience is shorter, but
+// for that of the consumer and the request/reply door, which the runner cuts.
 const drain = 20 * time.Second
 
 // Run serves all doors until the context ends, and answers what it has taken.

@@ -2,7 +2,6 @@ package intake
 
 import (
 	"errors"
-	"fmt"
 	"net/textproto"
 	"unicode/utf8"
 
@@ -36,9 +35,11 @@ func headerKey(d *delivery, name string) (string, *contracts.Problem) {
 	value, times := d.headers.one(name)
 	switch {
 	case times > 1:
-		return "", newProblemf(contracts.CodeKeyAmbiguous, "The header %s is there %d times; send it once.", name, times)
+		return "", newProblemf(contracts.CodeKeyAmbiguous, "The header %s is there %d times; send it once.", name,
+			times)
 	case value == "":
-		return "", newProblemf(contracts.CodeKeyMissing, "Send the header %s with a key that is the same on every redelivery of this event.", name)
+		return "", newProblemf(contracts.CodeKeyMissing,
+			"Send the header %s with a key that is the same on every redelivery of this event.", name)
 	}
 	return checkedKey(value)
 }
@@ -51,7 +52,8 @@ func pointerKey(d *delivery, pointers []string) (string, *contracts.Problem) {
 			parts[i] = value.Text()
 		}
 		if parts[i] == "" {
-			return "", newProblemf(contracts.CodeKeyMissing, "The body has no text or number at %s, which is part of the key.", p)
+			return "", newProblemf(contracts.CodeKeyMissing,
+				"The body has no text or number at %s, which is part of the key.", p)
 		}
 	}
 	return joinedKey(parts)
@@ -74,7 +76,8 @@ func joinedKey(parts []string) (string, *contracts.Problem) {
 
 func checkedKey(key string) (string, *contracts.Problem) {
 	if len(key) > maxKeyBytes {
-		return "", newProblemf(contracts.CodeKeyInvalid, "The key has %d bytes; at most %d are allowed.", len(key), maxKeyBytes)
+		return "", newProblemf(contracts.CodeKeyInvalid, "The key has %d bytes; at most %d are allowed.", len(key),
+			maxKeyBytes)
 	}
 	if !utf8.ValidString(key) {
 		return "", newProblem(contracts.CodeKeyInvalid, "The key is not valid UTF-8.")

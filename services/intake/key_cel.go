@@ -1,7 +1,6 @@
 package intake
 
 import (
-	"fmt"
 	"strings"
 
 	"github.com/google/cel-go/cel"
@@ -14,8 +13,8 @@ import (
 // celCost bounds the work of one key; an expression over a few members needs less than a hundredth.
 const celCost = 10_000
 
-// celKey compiles an expression over `body` and `headers` that yields the key as text. Numbers of the body are given as their exact
-// decimal text, and headers under their lower-case names.
+// celKey compiles an expression over `body` and `headers` that yields the key as text. Numbers of the body are given as
+// their exact decimal text, and headers under their lower-case names.
 func celKey(expression string) (keyFunc, error) {
 	env, err := config.NewKeyEnv()
 	if err != nil {
@@ -32,7 +31,8 @@ func celKey(expression string) (keyFunc, error) {
 	lower := strings.ToLower(expression)
 	return func(d *delivery) (string, *contracts.Problem) {
 		if name := d.headers.repeatedIn(lower); name != "" {
-			return "", newProblemf(contracts.CodeKeyAmbiguous, "The header %s is there more than once; send it once.", name)
+			return "", newProblemf(contracts.CodeKeyAmbiguous, "The header %s is there more than once; send it once.",
+				name)
 		}
 		return evalKey(program, d)
 	}, nil

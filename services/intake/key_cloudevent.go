@@ -1,7 +1,6 @@
 package intake
 
 import (
-	"fmt"
 	"net/url"
 	"strings"
 
@@ -9,8 +8,9 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/canonical"
 )
 
-// cloudEventKey joins source and id, which together name one event (CloudEvents 1.0, section 3.1). In structured mode they are
-// members of the body. In binary mode they are headers, and a body's members of the same names are the integrator's own.
+// cloudEventKey joins source and id, which together name one event (CloudEvents 1.0, section 3.1). In structured mode
+// they are members of the body. In binary mode they are headers, and a body's members of the same names are the
+// integrator's own.
 func cloudEventKey(d *delivery) (string, *contracts.Problem) {
 	structured := d.structured()
 	parts := make([]string, 0, 2)
@@ -50,7 +50,8 @@ func (d *delivery) structuredAttribute(name string) (string, *contracts.Problem)
 	return value.Text(), nil
 }
 
-// binaryAttribute is a header. Its value is percent-encoded, and may be quoted (HTTP binding 3.1.3.2; the NATS binding is alike).
+// binaryAttribute is a header. Its value is percent-encoded, and may be quoted (HTTP binding 3.1.3.2; the NATS binding
+// is alike).
 func (d *delivery) binaryAttribute(name string) (string, *contracts.Problem) {
 	value, times := d.headers.one(attributeHeader(name))
 	if times > 1 {

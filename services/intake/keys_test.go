@@ -34,21 +34,27 @@ func TestKeyRules(t *testing.T) {
 	}{
 		{"AHeader", "drafts", map[string][]string{"Idempotency-Key": {"Order 7"}}, `{}`, "Order 7"},
 		{"AHeaderWithSpaceAroundIt", "drafts", map[string][]string{"Idempotency-Key": {" a b\t"}}, `{}`, "a b"},
-		{"StructuredCloudEvent", "cloud-events", event(structured), `{"specversion":"1.0","source":"/crm","id":"A-1"}`, `["/crm","A-1"]`},
-		{"StructuredCloudEventByItsContent", "cloud-events", nil, `{"specversion":"1.0","source":"/crm","id":"A-2"}`, `["/crm","A-2"]`},
+		{"StructuredCloudEvent", "cloud-events", event(structured), `{"specversion":"1.0","source":"/crm","id":"A-1"}`,
+			`["/crm","A-1"]`},
+		{"StructuredCloudEventByItsContent", "cloud-events", nil, `{"specversion":"1.0","source":"/crm","id":"A-2"}`,
+			`["/crm","A-2"]`},
 		{"StructuredCloudEventWithAgreeingHeaders", "cloud-events", merge(event(structured), binary("/crm", "A-3")),
 			`{"specversion":"1.0","source":"/crm","id":"A-3"}`, `["/crm","A-3"]`},
 		{"StructuredCloudEventWithAnotherHeader", "cloud-events", merge(event(structured), binary("/crm", "A-4")),
 			`{"specversion":"1.0","source":"/crm","id":"other"}`, contracts.CodeKeyAmbiguous},
-		{"BinaryCloudEvent", "cloud-events", binary("/crm", "B-1"), `{"id":"the data's own","source":"too"}`, `["/crm","B-1"]`},
+		{"BinaryCloudEvent", "cloud-events", binary("/crm", "B-1"), `{"id":"the data's own","source":"too"}`,
+			`["/crm","B-1"]`},
 		{"BinaryCloudEventPercentEncoded", "cloud-events", binary("/caf%C3%A9", "B%202"), `{}`, `["/café","B 2"]`},
 		{"BinaryCloudEventQuoted", "cloud-events", binary("/crm", `"B \"3\""`), `{}`, `["/crm","B \"3\""]`},
 		{"BinaryCloudEventBadlyEncoded", "cloud-events", binary("/crm", "100%"), `{}`, contracts.CodeKeyInvalid},
-		{"BinaryCloudEventWithTwoIDs", "cloud-events", merge(binary("/crm", "a"), map[string][]string{"Ce-Id": {"b"}}), `{}`,
+		{"BinaryCloudEventWithTwoIDs", "cloud-events", merge(binary("/crm", "a"), map[string][]string{"Ce-Id": {"b"}}),
+			`{}`,
 			contracts.CodeKeyAmbiguous},
-		{"BinaryCloudEventWithoutSource", "cloud-events", map[string][]string{"Ce-Id": {"B-4"}}, `{"source":"/crm"}`, contracts.CodeKeyMissing},
+		{"BinaryCloudEventWithoutSource", "cloud-events", map[string][]string{"Ce-Id": {"B-4"}}, `{"source":"/crm"}`,
+			contracts.CodeKeyMissing},
 		{"NoCloudEvent", "cloud-events", nil, `{"source":"/crm","id":"A-1"}`, contracts.CodeKeyMissing},
-		{"CloudEventWithANumberAsID", "cloud-events", event(structured), `{"specversion":"1.0","source":"/crm","id":7}`, contracts.CodeKeyMissing},
+		{"CloudEventWithANumberAsID", "cloud-events", event(structured), `{"specversion":"1.0","source":"/crm","id":7}`,
+			contracts.CodeKeyMissing},
 		{"OnePointer", "pointer", nil, `{"id":"x"}`, "x"},
 		{"OnePointerToANumber", "pointer", nil, `{"id":9007199254740993.0}`, "9007199254740993"},
 		{"OnePointerToNothing", "pointer", nil, `{"ID":"x"}`, contracts.CodeKeyMissing},
@@ -61,8 +67,10 @@ func TestKeyRules(t *testing.T) {
 		{"AnExpression", "expression", map[string][]string{"X-System": {"erp"}}, `{"id":"7"}`, "erp:7"},
 		{"AnExpressionOverANumber", "expression", map[string][]string{"x-system": {"erp"}}, `{"id":1.50}`, "erp:1.5"},
 		{"AnExpressionWithoutItsHeader", "expression", nil, `{"id":"7"}`, contracts.CodeKeyMissing},
-		{"AnExpressionWithItsHeaderTwice", "expression", map[string][]string{"X-System": {"erp", "crm"}}, `{"id":"7"}`, contracts.CodeKeyAmbiguous},
-		{"AnExpressionOverAnArray", "expression", map[string][]string{"X-System": {"erp"}}, `{"id":[1]}`, contracts.CodeKeyMissing},
+		{"AnExpressionWithItsHeaderTwice", "expression", map[string][]string{"X-System": {"erp", "crm"}}, `{"id":"7"}`,
+			contracts.CodeKeyAmbiguous},
+		{"AnExpressionOverAnArray", "expression", map[string][]string{"X-System": {"erp"}}, `{"id":[1]}`,
+			contracts.CodeKeyMissing},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {
@@ -89,7 +97,8 @@ func TestOriginals(t *testing.T) {
 	const body = "{ \"task\" : \"t-9\",\n\t\"b\":1.0, \"a\":\"\\u00e9\" }\n"
 	header := func() map[string][]string {
 		return map[string][]string{
-			"Idempotency-Key": {"k"}, "X-Request-Id": {"r-1", "r-2"}, "Content-Type": {"application/json; charset=utf-8"},
+			"Idempotency-Key": {"k"}, "X-Request-Id": {"r-1",
+				"r-2"}, "Content-Type": {"application/json; charset=utf-8"},
 			"Traceparent": {"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}, "User-Agent": {"agent/1"},
 			"Cookie": {"session=secret-1"}, "X-Api-Key": {"secret-2"}, "X-Amz-Security-Token": {"secret-3"},
 			"Proxy-Authorization": {"Basic secret-4"}, "X-Auth": {"secret-5"}, "X-Client-Secret": {"secret-6"},
@@ -107,7 +116,8 @@ func TestOriginals(t *testing.T) {
 		require.NotContains(t, text, "secret")
 		require.NotContains(t, text, keyOf(demo), "nor the API key")
 		require.Equal(t, "t-9", one[string](r.world, "select correlation_id from runs where idempotency_key = $1", key))
-		require.Equal(t, header()["Traceparent"][0], one[string](r.world, "select traceparent from runs where idempotency_key = $1", key))
+		require.Equal(t, header()["Traceparent"][0], one[string](r.world,
+			"select traceparent from runs where idempotency_key = $1", key))
 		require.NotContains(t, r.logs.text(), "secret")
 	}
 
@@ -115,7 +125,8 @@ func TestOriginals(t *testing.T) {
 		r := shared.as(t)
 		h := header()
 		h["Idempotency-Key"] = []string{"http"}
-		require.Equal(t, contracts.ResultAccepted, r.send(call{path: "/v1/sources/drafts/events", header: h, body: body}).result())
+		require.Equal(t, contracts.ResultAccepted,
+			r.send(call{path: "/v1/sources/drafts/events", header: h, body: body}).result())
 		check(t, r, "http")
 	})
 
@@ -158,7 +169,8 @@ func TestOriginals(t *testing.T) {
 				want = key
 			}
 			require.Equal(t, contracts.ResultAccepted, r.post("drafts", key, body).result())
-			require.Equal(t, want, one[string](r.world, "select correlation_id from runs where idempotency_key = $1", key))
+			require.Equal(t, want, one[string](r.world, "select correlation_id from runs where idempotency_key = $1",
+				key))
 		}
 	})
 
@@ -166,8 +178,10 @@ func TestOriginals(t *testing.T) {
 		r := shared.as(t)
 		for _, trace := range []string{"\xff", "00-0AF7651916CD43DD8448EB211C80319C-b7ad6b7169203331-01", "x"} {
 			h := map[string][]string{"Idempotency-Key": {"trace-" + random(8)}, "Traceparent": {trace}}
-			require.Equal(t, contracts.ResultAccepted, next(r.world, r.publish(message{header: h, body: `{}`})).result())
-			require.Empty(t, one[string](r.world, "select traceparent from runs where idempotency_key = $1", h["Idempotency-Key"][0]))
+			require.Equal(t, contracts.ResultAccepted, next(r.world,
+				r.publish(message{header: h, body: `{}`})).result())
+			require.Empty(t, one[string](r.world, "select traceparent from runs where idempotency_key = $1",
+				h["Idempotency-Key"][0]))
 		}
 	})
 }

@@ -15,8 +15,9 @@ import (
 // apiVersion is the version of the request/reply interface.
 const apiVersion = "1.0.0"
 
-// microDoor answers one tenant's requests over NATS, for integrators without HTTP: the same verbs, bodies and answers, given
-// after the commit. Who may call is the broker's business: a tenant's credentials reach its own subjects alone (B7).
+// microDoor answers one tenant's requests over NATS, for integrators without HTTP: the same verbs, bodies and answers,
+// given after the commit. Who may call is the broker's business: a tenant's credentials reach its own subjects alone
+// (B7).
 type microDoor struct {
 	in *Intake
 	t  *tenant
@@ -36,12 +37,16 @@ func (d microDoor) Run(ctx context.Context) error {
 			})})
 	}
 	return bus.Serve(ctx, d.in.env.Bus, bus.ServeConfig{
-		Name: "holdpoint-" + d.t.ID, Version: apiVersion, Description: "Leases and runs of tenant " + d.t.ID, Endpoints: endpoints,
-		Overloaded: overBus(refuse(newProblem(contracts.CodeUnavailable, "Send it again."))), Logger: d.in.env.Log,
+		Name: "holdpoint-" + d.t.ID, Version: apiVersion, Description: "Leases and runs of tenant " + d.t.ID,
+		Endpoints: endpoints, Overloaded: overBus(refuse(newProblem(contracts.CodeUnavailable, "Send it again."))),
+		Logger: d.in.env.Log,
 	})
 }
 
-func (d microDoor) counted(verb string, answer func(context.Context, bus.Request) reply) func(context.Context, bus.Request) bus.Reply {
+// microHandler answers a request of the door's tenant.
+type microHandler func(context.Context, bus.Request) reply
+
+func (d microDoor) counted(verb string, answer microHandler) func(context.Context, bus.Request) bus.Reply {
 	return func(ctx context.Context, request bus.Request) bus.Reply {
 		r := answer(ctx, request)
 		d.in.counters.answer(ctx, counted{d.t.ID, doorMicro, verb, r.result})

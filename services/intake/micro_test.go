@@ -30,12 +30,14 @@ func TestRequestReply(t *testing.T) {
 			{"NoKey", "claim.pointer", `{}`, contracts.CodeKeyMissing, "400"},
 			{"NotJSON", "claim.drafts", `{`, contracts.CodeMalformed, "400"},
 			{"GetWithNothing", "get", `{}`, contracts.CodeSchemaInvalid, "422"},
-			{"GetWithBoth", "get", `{"key":"k","run_id":"` + uuid.NewString() + `"}`, contracts.CodeSchemaInvalid, "422"},
+			{"GetWithBoth", "get", `{"key":"k","run_id":"` + uuid.NewString() + `"}`, contracts.CodeSchemaInvalid,
+				"422"},
 			{"GetWithMore", "get", `{"key":"k","tenant":"acme"}`, contracts.CodeSchemaInvalid, "422"},
 			{"GetNotJSON", "get", ``, contracts.CodeMalformed, "400"},
 			{"GetNoRun", "get", `{"run_id":"` + uuid.NewString() + `"}`, contracts.CodeNotFound, "404"},
 			{"GetNoUUID", "get", `{"run_id":"x"}`, contracts.CodeNotFound, "404"},
-			{"SubmitWithoutARun", "submit", `{"owner":"` + uuid.NewString() + `","version":1,"proposal":{}}`, contracts.CodeNotFound, "404"},
+			{"SubmitWithoutARun", "submit", `{"owner":"` + uuid.NewString() + `","version":1,"proposal":{}}`,
+				contracts.CodeNotFound, "404"},
 			{"SubmitNotJSON", "submit", `x`, contracts.CodeMalformed, "400"},
 			{"FailWithoutALease", "fail", `{"run_id":"x"}`, contracts.CodeSchemaInvalid, "422"},
 		} {
@@ -58,23 +60,26 @@ func TestRequestReply(t *testing.T) {
 		require.Empty(t, a.header[micro.ErrorCodeHeader])
 		require.Equal(t, "application/json", a.header["Content-Type"][0])
 		require.EqualValues(t, 1, r.counted("holdpoint_intake_answers_total",
-			map[string]string{"door": "request_reply", "verb": "claim", "tenant": demo, "result": contracts.ResultAccepted}))
+			map[string]string{"door": "request_reply", "verb": "claim", "tenant": demo,
+				"result": contracts.ResultAccepted}))
 	})
 
-	// An answer on a subject of the caller's choice would be written with our rights, and a lease that nobody hears of holds
-	// its run back.
+	// An answer on a subject of the caller's choice would be written with our rights, and a lease that nobody hears of
+	// holds its run back.
 	t.Run("NothingIsDoneForACallerWithoutAnInbox", func(t *testing.T) {
 		r := shared.as(t)
 		r.request(demo, "get", nil, `{"key":"k"}`) // somebody listens
 		stream, err := r.js.Stream(t.Context(), bus.InternalStream)
 		require.NoError(t, err)
-		for _, reply := range []string{"", bus.InternalSubject("intent", "submitted"), bus.IngressSubject(acme, "drafts")} {
+		for _, reply := range []string{"", bus.InternalSubject("intent", "submitted"),
+			bus.IngressSubject(acme, "drafts")} {
 			msg := nats.NewMsg(bus.APISubject(demo, "claim.drafts"))
 			msg.Reply, msg.Data = reply, []byte(`{}`)
 			msg.Header.Set("Idempotency-Key", "unheard")
 			require.NoError(t, r.nc.PublishMsg(msg))
 		}
-		require.Eventually(t, func() bool { return countOf(r.logs.text(), "ignored a request without an inbox") == 3 }, patience, pollEvery)
+		require.Eventually(t, func() bool { return countOf(r.logs.text(), "ignored a request without an inbox") == 3 },
+			patience, pollEvery)
 		require.Zero(t, r.count("select count(*) from runs where idempotency_key = 'unheard'"))
 		info, err := stream.Info(t.Context())
 		require.NoError(t, err)
@@ -92,7 +97,8 @@ func TestRequestReply(t *testing.T) {
 			subjects[e.Name] = e.Subject
 		}
 		require.Equal(t, map[string]string{"claim": "holdpoint.api.demo.claim.*", "renew": "holdpoint.api.demo.renew",
-			"submit": "holdpoint.api.demo.submit", "fail": "holdpoint.api.demo.fail", "get": "holdpoint.api.demo.get"}, subjects)
+			"submit": "holdpoint.api.demo.submit",
+			"fail":   "holdpoint.api.demo.fail", "get": "holdpoint.api.demo.get"}, subjects)
 	})
 
 	// Each request reaches one replica, and a replica that stops takes no request with it.
@@ -106,7 +112,10 @@ func TestRequestReply(t *testing.T) {
 		var callers sync.WaitGroup
 		answers := make(chan answer, 200)
 		for i := range cap(answers) {
-			callers.Go(func() { answers <- r.request(demo, "claim.drafts", keyed("shared-"+string(rune('a'+i%10))), `{}`) })
+			callers.Go(func() {
+				answers <- r.request(demo, "claim.drafts", keyed("shared-"+string(rune('a'+i%10))),
+					`{}`)
+			})
 			if i == cap(answers)/2 {
 				require.NoError(t, second.stop())
 			}

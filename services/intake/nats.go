@@ -43,9 +43,9 @@ type refusal struct {
 	detail  string
 }
 
-// handle claims a fetched batch. What cannot be admitted is parked and told to the tenant; everything is acknowledged and
-// answered only after its commit (BUS-04). Which run an event belongs to is decided by its key alone, never by ids or delivery
-// counts of the broker (B2).
+// handle claims a fetched batch. What cannot be admitted is parked and told to the tenant; everything is acknowledged
+// and answered only after its commit (BUS-04). Which run an event belongs to is decided by its key alone, never by ids
+// or delivery counts of the broker (B2).
 func (d natsDoor) handle(ctx context.Context, items []bus.Item) []bus.Verdict {
 	b := &fetched{items: items, verdicts: make([]bus.Verdict, len(items))}
 	for i := range items {
@@ -68,7 +68,8 @@ func (d natsDoor) admit(item *bus.Item) (ledger.Claim, *contracts.Problem) {
 	}
 	delivered := &delivery{raw: item.Data, headers: newHeaders(item.Header)}
 	if len(delivered.headers[headerOwner]) > 0 {
-		return ledger.Claim{}, newProblem(contracts.CodeForbidden, "A lease is claimed over HTTP or request/reply, not by publishing.")
+		return ledger.Claim{}, newProblem(contracts.CodeForbidden,
+			"A lease is claimed over HTTP or request/reply, not by publishing.")
 	}
 	return d.t.admit(s, delivered)
 }
@@ -80,7 +81,8 @@ func (d natsDoor) claim(ctx context.Context, b *fetched) {
 	}
 	answers, err := service.Waking(d.in.env, d.in.env.Ledger.Claim)(ctx, b.claims)
 	if err != nil {
-		d.in.env.Log.Error("events could not be stored now; they stay in the stream", "tenant", d.t.ID, "events", len(b.claims), "error", err)
+		d.in.env.Log.Error("events could not be stored now; they stay in the stream",
+			"tenant", d.t.ID, "events", len(b.claims), "error", err)
 		return
 	}
 	for n, i := range b.claimed {
@@ -89,7 +91,8 @@ func (d natsDoor) claim(ctx context.Context, b *fetched) {
 			d.reply(ctx, &b.items[i], d.in.claimed(ctx, answers[n], nil, uuid.Nil))
 			b.verdicts[i] = bus.Ack
 		case errors.Is(err, ledger.ErrStaleRules) || b.items[i].NumDelivered <= bus.ParkAfter:
-			d.in.env.Log.Warn("an event could not be stored; it comes again", "tenant", d.t.ID, "delivery", b.items[i].NumDelivered, "error", err)
+			d.in.env.Log.Warn("an event could not be stored; it comes again",
+				"tenant", d.t.ID, "delivery", b.items[i].NumDelivered, "error", err)
 		default:
 			problem := newProblem(contracts.CodeInternal, "The event could not be stored; an operator has it.")
 			b.refused = append(b.refused, refusal{i, problem, err.Error()})
@@ -107,10 +110,12 @@ func (d natsDoor) park(ctx context.Context, b *fetched) {
 		rows[n] = d.parked(&b.items[r.item], r)
 	}
 	if err := d.in.env.Ledger.Park(ctx, rows); err != nil {
-		d.in.env.Log.Error("refused events could not be parked now; they stay in the stream", "tenant", d.t.ID, "error", err)
+		d.in.env.Log.Error("refused events could not be parked now; they stay in the stream",
+			"tenant", d.t.ID, "error", err)
 		return
 	}
-	d.in.env.Log.Warn("events were refused and parked", "tenant", d.t.ID, "events", len(rows), "first", rows[0].Reason, "detail", rows[0].Detail)
+	d.in.env.Log.Warn("events were refused and parked",
+		"tenant", d.t.ID, "events", len(rows), "first", rows[0].Reason, "detail", rows[0].Detail)
 	for _, r := range b.refused {
 		d.reply(ctx, &b.items[r.item], refuse(r.problem))
 		b.verdicts[r.item] = bus.Ack
@@ -126,14 +131,14 @@ func (d natsDoor) parked(item *bus.Item, r refusal) ledger.Parked {
 	if id = sound(id); id == "" || len(id) > maxMessageID {
 		id = fmt.Sprintf("%s:%d", item.Stream, item.StreamSeq)
 	}
-	return ledger.Parked{Consumer: ledger.Intake, TenantID: d.t.ID, Subject: item.Subject, Reason: r.problem.Code, Detail: clip(r.detail),
-		Headers: sent.parked(), Body: item.Data, Deliveries: item.NumDelivered,
-		Refusal: &contracts.RunRefused{TenantID: d.t.ID, Source: clip(lastToken(item.Subject)), Reason: r.problem.Code, MessageID: id,
-			Detail: r.problem.Detail}}
+	return ledger.Parked{Consumer: ledger.Intake, TenantID: d.t.ID, Subject: item.Subject, Reason: r.problem.Code,
+		Detail: clip(r.detail), Headers: sent.parked(), Body: item.Data, Deliveries: item.NumDelivered,
+		Refusal: &contracts.RunRefused{TenantID: d.t.ID, Source: clip(lastToken(item.Subject)), Reason: r.problem.Code,
+			MessageID: id, Detail: r.problem.Detail}}
 }
 
-// reply counts an answer and sends it to a publisher that asked to be told (K14). Nobody may be listening; the event stream
-// tells it as well.
+// reply counts an answer and sends it to a publisher that asked to be told (K14). Nobody may be listening; the event
+// stream tells it as well.
 func (d natsDoor) reply(ctx context.Context, item *bus.Item, r reply) {
 	d.in.counters.answer(ctx, counted{d.t.ID, doorNATS, "event", r.result})
 	if item.ReplySubject == "" {

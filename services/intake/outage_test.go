@@ -13,8 +13,8 @@ import (
 	"github.com/holdpoint/holdpoint/contracts"
 )
 
-// holdCommits makes every commit of a new run wait until the returned function is called: the rows are written, and nobody can
-// know yet whether they stay.
+// holdCommits makes every commit of a new run wait until the returned function is called: the rows are written, and
+// nobody can know yet whether they stay.
 func (w *world) holdCommits() (release func()) {
 	w.t.Helper()
 	w.exec(`create function hold_commit() returns trigger language plpgsql as
@@ -36,7 +36,8 @@ for each row execute function hold_commit()`)
 // awaitHeld waits until n sessions wait for a commit to be released, or for one that does.
 func (w *world) awaitHeld(n int) {
 	w.t.Helper()
-	w.await(`(select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock') >= $1`, n)
+	w.await(`(select count(*) from pg_stat_activity
+where datname = current_database() and wait_event_type = 'Lock') >= $1`, n)
 }
 
 // outcome is what became of a call in the background.
@@ -94,7 +95,8 @@ func TestSlowCommits(t *testing.T) {
 		require.Equal(t, contracts.ResultAccepted, next(r.world, claimed).result())
 		r.awaitSettled(demo)
 		require.Equal(t, 1, r.count("select count(*) from runs where idempotency_key = 'k'"))
-		require.Equal(t, 1, r.count("select count(*) from event_log where subject = 'holdpoint.internal.intent.submitted'"))
+		require.Equal(t, 1,
+			r.count("select count(*) from event_log where subject = 'holdpoint.internal.intent.submitted'"))
 	})
 
 	t.Run("AClientThatGoesAwayMidCommitUndoesNothing", func(t *testing.T) {
@@ -110,7 +112,8 @@ func TestSlowCommits(t *testing.T) {
 		}, patience, pollEvery)
 		release()
 		r.await("exists (select from runs where idempotency_key = 'k')")
-		require.Equal(t, contracts.ResultDuplicate, r.post("inline", "k", goodEvent).result(), "the retry learns that it is stored")
+		require.Equal(t, contracts.ResultDuplicate, r.post("inline", "k", goodEvent).result(),
+			"the retry learns that it is stored")
 		require.Equal(t, 1, r.count("select count(*) from event_log"))
 		require.NotContains(t, r.logs.text(), "ERROR")
 	})
@@ -185,7 +188,8 @@ func TestOutages(t *testing.T) {
 		for _, c := range []call{
 			{path: "/v1/sources/inline/events", header: keyed("k"), body: goodEvent},
 			{path: "/v1/sources/drafts/claims", header: keyed("k"), body: `{}`},
-			{path: "/v1/runs/" + lease.runID() + "/failure", body: `{"owner":"` + lease.Lease.Owner + `","version":1,"retryable":true,"reason":"x"}`},
+			{path: "/v1/runs/" + lease.runID() + "/failure", body: `{"owner":"` + lease.Lease.Owner +
+				`","version":1,"retryable":true,"reason":"x"}`},
 			{path: "/v1/runs/" + lease.runID(), method: http.MethodGet},
 		} {
 			a := r.send(c)
@@ -201,11 +205,13 @@ func TestOutages(t *testing.T) {
 		}
 
 		answers := r.publish(message{header: keyed("nats"), body: `{}`}, message{header: keyed(""), body: `{}`})
-		require.Eventually(t, func() bool { return strings.Contains(r.logs.text(), "they stay in the stream") }, patience, pollEvery)
+		require.Eventually(t, func() bool { return strings.Contains(r.logs.text(), "they stay in the stream") },
+			patience, pollEvery)
 		require.Equal(t, 2, r.unsettled(demo), "an outage acknowledges and parks nothing")
 		p.restore()
 		results := []string{next(r.world, answers).result(), next(r.world, answers).result()}
-		require.ElementsMatch(t, []string{contracts.ResultAccepted, contracts.CodeKeyMissing}, results, "all resumes by itself")
+		require.ElementsMatch(t, []string{contracts.ResultAccepted, contracts.CodeKeyMissing}, results,
+			"all resumes by itself")
 		require.Equal(t, contracts.ResultAccepted, r.post("inline", "k", goodEvent).result())
 		r.awaitSettled(demo)
 	})

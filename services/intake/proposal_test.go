@@ -15,7 +15,8 @@ import (
 func storedIntent(w *world, run string) *intent.Snapshot {
 	w.t.Helper()
 	var bytes, hash []byte
-	require.NoError(w.t, w.sql.QueryRow(w.t.Context(), "select canonical, intent_hash from intents where run_id = $1", run).Scan(&bytes, &hash))
+	require.NoError(w.t, w.sql.QueryRow(w.t.Context(), "select canonical, intent_hash from intents where run_id = $1",
+		run).Scan(&bytes, &hash))
 	s, err := intent.Read(bytes, canonical.Digest(hash))
 	require.NoError(w.t, err)
 	return s
@@ -40,14 +41,17 @@ func TestProposals(t *testing.T) {
 		require.Equal(t, r.config.Tenants[1].PolicyVersion, s.PolicyVersion)
 		require.Equal(t, 1, r.count("select intent_revision from runs where run_id = $1", a.runID()))
 		require.True(t, one[bool](r.world, "select submitted_by is null from intents where run_id = $1", a.runID()))
-		require.Zero(t, r.count("select count(*) from event_log where run_id = $1 and subject like 'holdpoint.events.%'", a.runID()),
+		require.Zero(t,
+			r.count("select count(*) from event_log where run_id = $1 and subject like 'holdpoint.events.%'",
+				a.runID()),
 			"no worker is called")
 	})
 
 	t.Run("AWorkerBringsTheSameUnderItsLease", func(t *testing.T) {
 		r := shared.as(t)
 		a := r.claim("worker", event)
-		require.Equal(t, contracts.ResultAccepted, r.under(a.Lease, a.runID(), "proposal", map[string]any{"proposal": proposal}).result())
+		require.Equal(t, contracts.ResultAccepted, r.under(a.Lease, a.runID(), "proposal",
+			map[string]any{"proposal": proposal}).result())
 		s := storedIntent(r.world, a.runID())
 		require.Equal(t, "worker", s.RunKey)
 		require.Equal(t, `{"fields":{"city":"Lisbon"}}`, s.Change.String())
@@ -76,6 +80,7 @@ func TestProposals(t *testing.T) {
 	t.Run("AProblemIsNamedByItsPlaceInTheBody", func(t *testing.T) {
 		r := shared.as(t)
 		a := r.post("inline", "bad", strings.Replace(goodEvent, `"record_id":"c-1"`, `"record_id":7`, 1))
-		require.Equal(t, []contracts.FieldError{{Pointer: "/proposal/target/record_id", Detail: "must be string, found number"}}, a.problem.Errors)
+		require.Equal(t, []contracts.FieldError{{Pointer: "/proposal/target/record_id",
+			Detail: "must be string, found number"}}, a.problem.Errors)
 	})
 }

@@ -25,11 +25,14 @@ type reply struct {
 	retryAfter  string // in whole seconds; "" says nothing
 }
 
-// busySeconds is how long a caller waits when nothing could be stored: an outage of less than a second is not seen at all.
+// busySeconds is how long a caller waits when nothing could be stored: an outage of less than a second is not seen at
+// all.
 const busySeconds = "1"
 
 // newProblem is a problem whose detail is not longer than a person wants to read.
-func newProblem(code, detail string) *contracts.Problem { return contracts.NewProblem(code, clip(detail)) }
+func newProblem(code, detail string) *contracts.Problem {
+	return contracts.NewProblem(code, clip(detail))
+}
 
 func newProblemf(code, format string, args ...any) *contracts.Problem {
 	return newProblem(code, fmt.Sprintf(format, args...))
@@ -70,12 +73,14 @@ func (in *Intake) claimed(ctx context.Context, c ledger.Claimed, err error, owne
 	run := &c.Run
 	switch c.Result {
 	case contracts.ResultPayloadMismatch:
-		in.env.Log.Warn("a key came again with another payload; nothing ran", "tenant", run.TenantID, "run", run.RunID, "key", run.Key)
+		in.env.Log.Warn("a key came again with another payload; nothing ran", "tenant", run.TenantID, "run", run.RunID,
+			"key", run.Key)
 		return refuse(aboutRun(run, contracts.CodePayloadMismatch,
 			"This key belongs to another payload. If this is another event, give it a key of its own."))
 	case contracts.ResultOwnershipLost:
 		return refuse(aboutRun(run, contracts.CodeOwnershipLost,
-			"Stop working on this run: another worker may own it, or it has moved on. To work on it again, claim it as another owner."))
+			"Stop working on this run: another worker may own it, or it has moved on. "+
+				"To work on it again, claim it as another owner."))
 	}
 	if c.TookOver {
 		in.tookOver(ctx, run)
@@ -101,7 +106,8 @@ func (in *Intake) describe(run *ledger.Run, result string, owner uuid.UUID) *con
 		a.Lease = &contracts.Lease{Owner: owner.String(), Version: run.Version, ExpiresAt: run.LeaseExpiresAt()}
 	}
 	for _, e := range run.Effects {
-		a.Effects = append(a.Effects, contracts.Effect{OperationID: e.OperationID, State: e.State, ExternalID: e.ExternalID})
+		a.Effects = append(a.Effects, contracts.Effect{OperationID: e.OperationID, State: e.State,
+			ExternalID: e.ExternalID})
 	}
 	return a
 }
@@ -126,12 +132,14 @@ func (in *Intake) failure(err error) reply {
 		r := refuse(newProblem(contracts.CodeInternal, "The caller went away."))
 		r.result = abandoned
 		return r
-	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrOverloaded), errors.Is(err, ledger.ErrStaleRules):
+	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrOverloaded),
+		errors.Is(err, ledger.ErrStaleRules):
 		in.env.Log.Warn("a request could not be stored now", "error", err)
 		return refuse(newProblem(contracts.CodeUnavailable, "Send it again with the same key."))
 	}
 	in.env.Log.Error("a request could not be stored", "error", err)
-	return refuse(newProblem(contracts.CodeInternal, "Send it again with the same key; if it goes on, tell the operator."))
+	return refuse(newProblem(contracts.CodeInternal,
+		"Send it again with the same key; if it goes on, tell the operator."))
 }
 
 // leaseHint is when the run may be free, where another worker has it: never later than the lease ends (INT-03).

@@ -11,7 +11,8 @@ import (
 	"github.com/holdpoint/holdpoint/services/intake"
 )
 
-// Rules of source drafts, in the versions that these tests go through. Version 1 keys by a header and hashes the whole body.
+// Rules of source drafts, in the versions that these tests go through. Version 1 keys by a header and hashes the whole
+// body.
 const (
 	rules1     = `{version: 1, key: {header: Idempotency-Key}, hash: {exclude: [/delivered_at]}}`
 	rules2Hash = rules1 + `, {version: 2, key: {header: Idempotency-Key}, hash: {exclude: [/note]}}`
@@ -41,7 +42,8 @@ func TestRules(t *testing.T) {
 		old.reconfigure(rules2Hash)
 		r := old.start()
 		require.Equal(t, contracts.ResultDuplicate, r.post("drafts", "k", first).result())
-		require.Equal(t, contracts.CodePayloadMismatch, r.post("drafts", "k", changed).result(), "version 1 covers the note")
+		require.Equal(t, contracts.CodePayloadMismatch, r.post("drafts", "k", changed).result(),
+			"version 1 covers the note")
 		require.Equal(t, contracts.ResultAccepted, r.post("drafts", "k2", first).result())
 		require.Equal(t, contracts.ResultDuplicate, r.post("drafts", "k2", changed).result(), "version 2 does not")
 		require.Equal(t, 1, r.count("select rules_version from runs where idempotency_key = 'k'"))
@@ -80,7 +82,8 @@ func TestRules(t *testing.T) {
 		current := stale.start()
 		require.Equal(t, contracts.ResultAccepted, current.post("drafts", "new", `{}`).result())
 
-		require.Equal(t, contracts.ResultDuplicate, stale.post("drafts", "old", `{}`).result(), "what it knows it may tell")
+		require.Equal(t, contracts.ResultDuplicate, stale.post("drafts", "old", `{}`).result(),
+			"what it knows it may tell")
 		for _, key := range []string{"unseen", "new"} {
 			a := stale.post("drafts", key, `{}`)
 			require.Equal(t, http.StatusServiceUnavailable, a.status, key)

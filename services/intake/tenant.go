@@ -102,7 +102,8 @@ func (in *Intake) admitCallers(t *tenant) error {
 			c.scopes[s] = true
 		}
 		if other := in.keys[[32]byte(digest)]; other != nil {
-			return fmt.Errorf("API key %s of tenant %s is also %s of tenant %s: a key names one caller", k.Name, t.ID, other.name, other.tenant.ID)
+			return fmt.Errorf("API key %s of tenant %s is also %s of tenant %s: a key names one caller", k.Name, t.ID,
+				other.name, other.tenant.ID)
 		}
 		in.keys[[32]byte(digest)] = c
 	}

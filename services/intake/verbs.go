@@ -2,7 +2,6 @@ package intake
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 
 	"github.com/google/uuid"
@@ -12,7 +11,8 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
-// headerOwner is where a worker may name the owner of the lease that it claims, so that it can ask again after a lost answer.
+// headerOwner is where a worker may name the owner of the lease that it claims, so that it can ask again after a lost
+// answer.
 const headerOwner = "Holdpoint-Owner"
 
 // source finds a source, or says that there is none.
@@ -36,7 +36,8 @@ func (in *Intake) event(ctx context.Context, t *tenant, s *source, d *delivery) 
 // claim takes an event in and gives its run to the caller under a lease, unless another worker has it.
 func (in *Intake) claim(ctx context.Context, t *tenant, s *source, d *delivery) reply {
 	if s.Mode != config.ModeWorker {
-		return refuse(newProblem(contracts.CodeForbidden, "This source's events carry their proposals; post them as events."))
+		return refuse(newProblem(contracts.CodeForbidden,
+			"This source's events carry their proposals; post them as events."))
 	}
 	owner, problem := newOwner(d)
 	if problem != nil {
@@ -63,7 +64,8 @@ func newOwner(d *delivery) (uuid.UUID, *contracts.Problem) {
 	}
 	owner, err := uuid.Parse(text)
 	if err != nil || owner == uuid.Nil {
-		return uuid.Nil, newProblem(contracts.CodeMalformed, "Holdpoint-Owner must be a random UUID, new for every execution.")
+		return uuid.Nil, newProblem(contracts.CodeMalformed,
+			"Holdpoint-Owner must be a random UUID, new for every execution.")
 	}
 	return owner, nil
 }

@@ -2,7 +2,6 @@ package intake
 
 import (
 	"context"
-	"fmt"
 	"net/http"
 	"slices"
 
@@ -20,7 +19,8 @@ const (
 	maxReasonBytes = 2000
 )
 
-// workerVerb is one thing that the owner of a lease can do with its run. The body is an object of owner, version, and members.
+// workerVerb is one thing that the owner of a lease can do with its run. The body is an object of owner, version, and
+// members.
 type workerVerb struct {
 	name    string
 	status  int
@@ -40,9 +40,11 @@ type workerCall struct {
 var (
 	renewal = workerVerb{name: "renew", status: http.StatusOK, fill: (*workerCall).renew}
 	// submission hands in the proposal and ends the lease (K6).
-	submission = workerVerb{name: "submit", status: http.StatusAccepted, members: []string{"proposal"}, fill: (*workerCall).submit}
+	submission = workerVerb{name: "submit", status: http.StatusAccepted, members: []string{"proposal"},
+		fill: (*workerCall).submit}
 	// giveUp gives the run back; "invalid": true says that no valid proposal could be made (M3).
-	giveUp = workerVerb{name: "fail", status: http.StatusOK, members: []string{"retryable", "reason", "invalid"}, fill: (*workerCall).fail}
+	giveUp = workerVerb{name: "fail", status: http.StatusOK, members: []string{"retryable", "reason", "invalid"},
+		fill: (*workerCall).fail}
 )
 
 // renew lengthens the caller's lease, up to its cap (K7).
@@ -66,13 +68,16 @@ func (c *workerCall) fail(o *ledger.Owned) *contracts.Problem {
 	invalid, given := c.body.Get("invalid")
 	if retryable.Kind() != canonical.Bool || reason.Kind() != canonical.String || reason.Text() == "" ||
 		len(reason.Text()) > maxReasonBytes || given && invalid.Kind() != canonical.Bool {
-		return newProblemf(contracts.CodeSchemaInvalid, `Say "retryable": true or false, and a "reason" of 1 to %d bytes; "invalid" is true or false, or left out.`, maxReasonBytes)
+		return newProblemf(contracts.CodeSchemaInvalid,
+			`Say "retryable": true or false, and a "reason" of 1 to %d bytes; "invalid" is true or false, or left out.`,
+			maxReasonBytes)
 	}
 	o.Fail = &ledger.Failure{Retryable: retryable.True(), Invalid: invalid.True(), Reason: reason.Text()}
 	return nil
 }
 
-// own makes a worker's move and answers with the run as it then stands. run is the run's id, or "" where the body has it.
+// own makes a worker's move and answers with the run as it then stands. run is the run's id, or "" where the body has
+// it.
 func (in *Intake) own(ctx context.Context, t *tenant, run string, d *delivery, v *workerVerb) reply {
 	owned, problem := v.read(run, d)
 	if problem != nil {
@@ -86,7 +91,8 @@ func (in *Intake) own(ctx context.Context, t *tenant, run string, d *delivery, v
 	if found == nil || t.sources[found.Source] == nil {
 		return refuse(newProblem(contracts.CodeNotFound, ""))
 	}
-	owned.Ref = contracts.RunRef{TenantID: t.ID, RunID: owned.RunID.String(), IdempotencyKey: found.Key, CorrelationID: found.CorrelationID}
+	owned.Ref = contracts.RunRef{TenantID: t.ID, RunID: owned.RunID.String(), IdempotencyKey: found.Key,
+		CorrelationID: found.CorrelationID}
 	if problem := v.fill(&workerCall{t, t.sources[found.Source], d.body, found}, owned); problem != nil {
 		return refuse(problem)
 	}
@@ -115,7 +121,8 @@ func (v *workerVerb) read(run string, d *delivery) (*ledger.Owned, *contracts.Pr
 	number, isNumber := version.Int64()
 	owner, err := uuid.Parse(textOf(d.body, "owner"))
 	if err != nil || !isNumber {
-		return nil, newProblem(contracts.CodeSchemaInvalid, `Send back the "owner" and "version" of the lease that you were given.`)
+		return nil, newProblem(contracts.CodeSchemaInvalid,
+			`Send back the "owner" and "version" of the lease that you were given.`)
 	}
 	id, problem := runID(run)
 	return &ledger.Owned{RunID: id, Owner: owner, Version: number}, problem
@@ -144,7 +151,8 @@ func knownMembers(body canonical.Value, allowed []string) *contracts.Problem {
 	}
 	for name := range body.Members() {
 		if !slices.Contains(allowed, name) {
-			return newProblemf(contracts.CodeSchemaInvalid, "The member %q is not known here; allowed: %v.", name, allowed)
+			return newProblemf(contracts.CodeSchemaInvalid, "The member %q is not known here; allowed: %v.", name,
+				allowed)
 		}
 	}
 	return nil

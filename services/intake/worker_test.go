@@ -14,8 +14,10 @@ import (
 )
 
 // proposal is what a worker submits for an event of source drafts.
-var proposal = map[string]any{"action_type": "crm.contact.update", "target": map[string]any{"system": "crm", "record_id": "c-1"},
-	"proposed_change": map[string]any{"fields": map[string]any{"city": "Lisbon"}}, "workflow_version": "crm-enrichment@3"}
+var proposal = map[string]any{"action_type": "crm.contact.update",
+	"target":           map[string]any{"system": "crm", "record_id": "c-1"},
+	"proposed_change":  map[string]any{"fields": map[string]any{"city": "Lisbon"}},
+	"workflow_version": "crm-enrichment@3"}
 
 // event is what the worker works on.
 const event = `{"task":"t-1"}`
@@ -107,7 +109,8 @@ func (d *workerDoor) retryAfter(a answer) float64 {
 func TestWorkers(t *testing.T) {
 	t.Parallel()
 	shared := newWorld(t).start()
-	for name, door := range map[string]func(*replica, string) *workerDoor{"HTTP": overHTTP, "RequestReply": overRequestReply} {
+	for name, door := range map[string]func(*replica, string) *workerDoor{"HTTP": overHTTP,
+		"RequestReply": overRequestReply} {
 		t.Run(name, func(t *testing.T) {
 			testWorkers(t, func(t *testing.T) *workerDoor {
 				t.Helper()
@@ -161,7 +164,8 @@ func testWorkers(t *testing.T, setup func(*testing.T) *workerDoor) {
 		require.Equal(t, first.Lease, again.Lease, "it is neither renewed nor lengthened")
 		d.expire()
 		late := d.ask(event, owner)
-		require.Equal(t, contracts.CodeOwnershipLost, late.result(), "a new execution has an owner of its own, and a new cap")
+		require.Equal(t, contracts.CodeOwnershipLost, late.result(),
+			"a new execution has an owner of its own, and a new cap")
 		require.Equal(t, contracts.ResultAccepted, d.ask(event, uuid.NewString()).result())
 	})
 
@@ -182,7 +186,8 @@ func testWorkers(t *testing.T, setup func(*testing.T) *workerDoor) {
 		require.Equal(t, a.Lease.Owner, renewed.Lease.Owner)
 		require.EqualValues(t, 2, renewed.Lease.Version)
 		require.Greater(t, d.left(), 20.0)
-		require.Equal(t, renewed.Lease, d.act("renew", a.Lease, a.runID(), nil).Lease, "a renewal whose answer was lost is answered again")
+		require.Equal(t, renewed.Lease, d.act("renew", a.Lease, a.runID(), nil).Lease,
+			"a renewal whose answer was lost is answered again")
 		d.set("lease_cap_at = clock_timestamp() + interval '7 seconds'")
 		require.Equal(t, contracts.ResultAccepted, d.act("renew", renewed.Lease, a.runID(), nil).result())
 		require.True(t, run[bool](d, "lease_expires_at = lease_cap_at"), "all renewals together end at the cap")
@@ -210,12 +215,15 @@ func testWorkers(t *testing.T, setup func(*testing.T) *workerDoor) {
 		require.Equal(t, first.Answer, second.Answer)
 		require.Equal(t, first.status, second.status)
 		require.Equal(t, 1, d.intents())
-		require.Equal(t, 1, d.count("select count(*) from event_log where run_id = $1 and subject = 'holdpoint.internal.intent.submitted'", a.runID()))
+		require.Equal(t, 1,
+			d.count("select count(*) from event_log where run_id = $1 and subject like '%.intent.submitted'", a.runID()))
 		require.True(t, run[bool](d, "lease_owner is null and lease_expires_at is null"))
-		require.Equal(t, a.Lease.Owner, one[string](d.world, "select submitted_by::text from intents where run_id = $1", a.runID()))
+		require.Equal(t, a.Lease.Owner, one[string](d.world, "select submitted_by::text from intents where run_id = $1",
+			a.runID()))
 
 		other := map[string]any{"proposal": merged(proposal, "workflow_version", "crm-enrichment@4")}
-		require.Equal(t, contracts.CodeOwnershipLost, d.act("submit", a.Lease, a.runID(), other).result(), "another proposal is not the same call")
+		require.Equal(t, contracts.CodeOwnershipLost, d.act("submit", a.Lease, a.runID(), other).result(),
+			"another proposal is not the same call")
 		require.Equal(t, contracts.CodeOwnershipLost, d.act("fail", a.Lease, a.runID(), retryable).result(),
 			"a run with an intent never becomes failed_retryable")
 		require.Equal(t, contracts.CodeOwnershipLost, d.act("renew", a.Lease, a.runID(), nil).result())
@@ -232,20 +240,24 @@ func testWorkers(t *testing.T, setup func(*testing.T) *workerDoor) {
 		require.NotEqual(t, a.Lease.Owner, b.Lease.Owner)
 		require.EqualValues(t, 2, b.Lease.Version)
 		before := run[string](d, "to_jsonb(runs)::text")
-		for verb, members := range map[string]map[string]any{"renew": nil, "submit": {"proposal": proposal}, "fail": terminal} {
+		for verb, members := range map[string]map[string]any{"renew": nil, "submit": {"proposal": proposal},
+			"fail": terminal} {
 			late := d.act(verb, a.Lease, a.runID(), members)
 			require.Equal(t, contracts.CodeOwnershipLost, late.result(), verb)
 			require.Equal(t, http.StatusConflict, late.problem.Status, verb)
 		}
 		guess := *b.Lease
 		guess.Version--
-		require.Equal(t, contracts.CodeOwnershipLost, d.act("submit", &guess, a.runID(), map[string]any{"proposal": proposal}).result(), "a version that has passed")
+		require.Equal(t, contracts.CodeOwnershipLost, d.act("submit", &guess, a.runID(),
+			map[string]any{"proposal": proposal}).result(), "a version that has passed")
 		guess = *b.Lease
 		guess.Owner = a.Lease.Owner
-		require.Equal(t, contracts.CodeOwnershipLost, d.act("fail", &guess, a.runID(), retryable).result(), "another's version")
+		require.Equal(t, contracts.CodeOwnershipLost, d.act("fail", &guess, a.runID(), retryable).result(),
+			"another's version")
 		require.Equal(t, before, run[string](d, "to_jsonb(runs)::text"))
 		require.Zero(t, d.intents())
-		require.Equal(t, contracts.ResultAccepted, d.act("submit", b.Lease, a.runID(), map[string]any{"proposal": proposal}).result())
+		require.Equal(t, contracts.ResultAccepted, d.act("submit", b.Lease, a.runID(),
+			map[string]any{"proposal": proposal}).result())
 	})
 
 	t.Run("ALeaseThatStillRunsCannotBeTakenOver", func(t *testing.T) {
@@ -254,7 +266,8 @@ func testWorkers(t *testing.T, setup func(*testing.T) *workerDoor) {
 		require.Equal(t, contracts.ResultDuplicate, d.ask(event, "").result())
 		require.Equal(t, contracts.CodePayloadMismatch, d.ask(`{"task":"t-2"}`, "").result())
 		d.expire()
-		require.Equal(t, contracts.CodePayloadMismatch, d.ask(`{"task":"t-2"}`, "").result(), "only with the same payload")
+		require.Equal(t, contracts.CodePayloadMismatch, d.ask(`{"task":"t-2"}`, "").result(),
+			"only with the same payload")
 		require.Equal(t, a.Lease.Owner, run[string](d, "lease_owner::text"))
 	})
 
@@ -294,7 +307,8 @@ func testWorkers(t *testing.T, setup func(*testing.T) *workerDoor) {
 				require.Equal(t, tc.outcome, ended[0].Outcome)
 				require.Equal(t, "no contact fits", ended[0].Reason)
 				require.Equal(t, "t-1", ended[0].CorrelationID)
-				require.Equal(t, contracts.CodeOwnershipLost, d.act("submit", a.Lease, a.runID(), map[string]any{"proposal": proposal}).result())
+				require.Equal(t, contracts.CodeOwnershipLost,
+					d.act("submit", a.Lease, a.runID(), map[string]any{"proposal": proposal}).result())
 			})
 		}
 	})
@@ -304,15 +318,17 @@ func testWorkers(t *testing.T, setup func(*testing.T) *workerDoor) {
 		d := setup(t)
 		a := d.leased()
 		for name, bad := range map[string]any{
-			"/proposal/confidence":                   merged(proposal, "confidence", 0.99),
-			"/proposal/auto_reply":                   merged(proposal, "auto_reply", true),
-			"/proposal/priority":                     merged(proposal, "priority", "high"),
-			"/proposal/Action_Type":                  merged(proposal, "Action_Type", "payment.refund"),
-			"/proposal/uncertainty":                  merged(proposal, "uncertainty", "none"),
-			"/proposal/workflow_version":             merged(proposal, "workflow_version", strings.Repeat("x", 129)),
-			"/proposal/proposed_change/fields/phone": merged(proposal, "proposed_change", map[string]any{"fields": map[string]any{"phone": "rm -rf"}}),
-			"/proposal/proposed_change/auto":         merged(proposal, "proposed_change", map[string]any{"fields": map[string]any{"city": "x"}, "auto": 1}),
-			"/proposal":                              "approve it",
+			"/proposal/confidence":       merged(proposal, "confidence", 0.99),
+			"/proposal/auto_reply":       merged(proposal, "auto_reply", true),
+			"/proposal/priority":         merged(proposal, "priority", "high"),
+			"/proposal/Action_Type":      merged(proposal, "Action_Type", "payment.refund"),
+			"/proposal/uncertainty":      merged(proposal, "uncertainty", "none"),
+			"/proposal/workflow_version": merged(proposal, "workflow_version", strings.Repeat("x", 129)),
+			"/proposal/proposed_change/fields/phone": merged(proposal, "proposed_change",
+				map[string]any{"fields": map[string]any{"phone": "rm -rf"}}),
+			"/proposal/proposed_change/auto": merged(proposal, "proposed_change",
+				map[string]any{"fields": map[string]any{"city": "x"}, "auto": 1}),
+			"/proposal": "approve it",
 		} {
 			refused := d.act("submit", a.Lease, a.runID(), map[string]any{"proposal": bad})
 			require.Equal(t, contracts.CodeSchemaInvalid, refused.result(), name)
@@ -324,14 +340,18 @@ func testWorkers(t *testing.T, setup func(*testing.T) *workerDoor) {
 			require.Equal(t, contracts.CodeSchemaInvalid, d.act("submit", a.Lease, a.runID(), members).result(), name)
 		}
 		for name, members := range map[string]map[string]any{
-			"no reason": {"retryable": true}, "retryable as text": {"retryable": "true", "reason": "x"}, "invalid as text": {"retryable": false,
-				"reason": "x", "invalid": "true"}, "a reason without end": {"retryable": true, "reason": strings.Repeat("x", 2001)},
+			"no reason":            {"retryable": true},
+			"retryable as text":    {"retryable": "true", "reason": "x"},
+			"invalid as text":      {"retryable": false, "reason": "x", "invalid": "true"},
+			"a reason without end": {"retryable": true, "reason": strings.Repeat("x", 2001)},
 		} {
 			require.Equal(t, contracts.CodeSchemaInvalid, d.act("fail", a.Lease, a.runID(), members).result(), name)
 		}
-		require.Equal(t, contracts.CodeSchemaInvalid, d.act("renew", &contracts.Lease{Owner: "me", Version: 1}, a.runID(), nil).result())
+		require.Equal(t, contracts.CodeSchemaInvalid, d.act("renew", &contracts.Lease{Owner: "me", Version: 1},
+			a.runID(), nil).result())
 		require.Zero(t, d.intents())
-		require.Equal(t, contracts.ResultAccepted, d.act("submit", a.Lease, a.runID(), map[string]any{"proposal": proposal}).result())
+		require.Equal(t, contracts.ResultAccepted, d.act("submit", a.Lease, a.runID(),
+			map[string]any{"proposal": proposal}).result())
 	})
 
 	t.Run("ARunOfAnotherTenantOrNoneIsNotFound", func(t *testing.T) {

