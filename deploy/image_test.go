@@ -96,7 +96,8 @@ func TestImage(t *testing.T) {
 		require.NoError(t, err)
 		for _, folder := range folders {
 			name := path.Base(folder)
-			require.True(t, slices.ContainsFunc(sources, func(s string) bool { return s == name || strings.HasPrefix(s, name+"/") }), name)
+			within := func(source string) bool { return source == name || strings.HasPrefix(source, name+"/") }
+			require.True(t, slices.ContainsFunc(sources, within), name)
 		}
 	})
 

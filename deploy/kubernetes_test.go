@@ -67,7 +67,7 @@ func TestKubernetes(t *testing.T) {
 			if w.replicas() > 1 {
 				several = append(several, name)
 				require.Equal(t, []string{name}, m.selected(m.budgets[name].Spec.Selector), "budget of %s", name)
-				require.Less(t, m.budgets[name].Spec.MinAvailable, w.replicas(), "a node with %s could not be drained", name)
+				require.Less(t, m.budgets[name].Spec.MinAvailable, w.replicas(), "a node with %s cannot be drained", name)
 			}
 		}
 		require.ElementsMatch(t, several, slices.Collect(maps.Keys(m.budgets)))
@@ -80,8 +80,8 @@ func TestKubernetes(t *testing.T) {
 			require.NotEmpty(t, pods, name)
 			for _, r := range p.Spec.Ingress {
 				for _, port := range r.Ports {
-					require.True(t, slices.ContainsFunc(pods, func(pod string) bool { return m.listens(pod, port.Port) }),
-						"%s: nobody listens on %d", name, port.Port)
+					heard := func(pod string) bool { return m.listens(pod, port.Port) }
+					require.True(t, slices.ContainsFunc(pods, heard), "%s: nobody listens on %d", name, port.Port)
 				}
 				for _, from := range r.From {
 					if from.PodSelector != nil {
@@ -172,5 +172,6 @@ func (m *manifests) selected(s selector) []string {
 }
 
 func (m *manifests) listens(workload string, on int) bool {
-	return slices.ContainsFunc(m.workloads[workload].container().Ports, func(p port) bool { return p.ContainerPort == on })
+	ports := m.workloads[workload].container().Ports
+	return slices.ContainsFunc(ports, func(p port) bool { return p.ContainerPort == on })
 }

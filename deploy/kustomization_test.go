@@ -113,7 +113,8 @@ func TestKustomization(t *testing.T) {
 		t.Parallel()
 		var mounted []string
 		maps := generated(t)
-		for _, source := range readManifests(t).patches["configuration.yaml"].Spec.Template.Spec.Volumes[0].Projected.Sources {
+		pod := readManifests(t).patches["configuration.yaml"].Spec.Template.Spec
+		for _, source := range pod.Volumes[0].Projected.Sources {
 			for _, item := range source.ConfigMap.Items {
 				mounted = append(mounted, item.Path)
 				require.Equal(t, "config/example/"+item.Path, maps[source.ConfigMap.Name][item.Key])

@@ -168,8 +168,8 @@ type manifests struct {
 
 // apiVersions of the kinds that we use.
 var apiVersions = map[string]string{
-	"Deployment": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1", "Service": "v1", "Secret": "v1", "Namespace": "v1",
-	"PodDisruptionBudget": "policy/v1", "NetworkPolicy": "networking.k8s.io/v1",
+	"Deployment": "apps/v1", "StatefulSet": "apps/v1", "Job": "batch/v1", "PodDisruptionBudget": "policy/v1",
+	"NetworkPolicy": "networking.k8s.io/v1", "Service": "v1", "Secret": "v1", "Namespace": "v1",
 }
 
 // readManifests reads every file under deploy/kubernetes, field by field.

@@ -32,7 +32,8 @@ func TestNATS(t *testing.T) {
 		require.Equal(t, options.Port, nats.container().port("client"))
 		require.Equal(t, options.HTTPPort, nats.container().port("monitor"))
 		require.Equal(t, []string{"--config", "/etc/nats/nats.conf"}, nats.container().Args)
-		require.Equal(t, m.secrets["holdpoint-nats"].StringData["url"], "nats://holdpoint:"+options.Users[0].Password+"@nats:4222")
+		url := "nats://holdpoint:" + options.Users[0].Password + "@nats:4222"
+		require.Equal(t, url, m.secrets["holdpoint-nats"].StringData["url"])
 	})
 
 	t.Run("IsNewEnough", func(t *testing.T) {

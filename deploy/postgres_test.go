@@ -45,7 +45,8 @@ var elsewhere = map[string]string{
 func TestPostgres(t *testing.T) {
 	t.Parallel()
 	declared := readPostgres(t)
-	s, err := postgres.Start(t.Context(), postgres.ServerConfig{DataDir: passableDir(t), Durable: true, Logger: slog.New(slog.DiscardHandler)})
+	s, err := postgres.Start(t.Context(), postgres.ServerConfig{DataDir: passableDir(t), Durable: true,
+		Logger: slog.New(slog.DiscardHandler)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Stop(context.Background())) })
 
@@ -97,7 +98,7 @@ func TestPostgres(t *testing.T) {
 				if login == role {
 					require.NoError(t, err)
 				} else {
-					require.ErrorContains(t, err, "permission denied to set role", "%s took on the role of %s", login, role)
+					require.ErrorContains(t, err, "permission denied to set role", "%s as %s", login, role)
 				}
 			}
 			if _, err := conn.Exec(t.Context(), "reset role; create table mine (id int)"); login != "migrate" {
@@ -134,7 +135,8 @@ func makeLogins(t *testing.T, m *manifests, s *postgres.Server) {
 	require.NoError(t, err)
 	config, err := pgx.ParseConfig(s.URL())
 	require.NoError(t, err)
-	config.RuntimeParams["options"] = "-c holdpoint.passwords=" + m.secrets["local-servers"].StringData["postgres-logins"]
+	passwords := m.secrets["local-servers"].StringData["postgres-logins"]
+	config.RuntimeParams["options"] = "-c holdpoint.passwords=" + passwords
 	conn, err := pgx.ConnectConfig(t.Context(), config)
 	require.NoError(t, err)
 	defer func() { require.NoError(t, conn.Close(t.Context())) }()

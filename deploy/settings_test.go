@@ -107,7 +107,8 @@ func TestSettings(t *testing.T) {
 	})
 
 	t.Run("TheLocalDispatcherSends", func(t *testing.T) {
-		require.Equal(t, []variable{{Name: "AI_ACTIONS_ENABLED", Value: "true"}}, m.patches["actions.yaml"].container().Env)
+		enabled := []variable{{Name: "AI_ACTIONS_ENABLED", Value: "true"}}
+		require.Equal(t, enabled, m.patches["actions.yaml"].container().Env)
 	})
 
 	t.Run("TheMigrationNeedsOnlyTheDatabase", func(t *testing.T) {
@@ -144,12 +145,12 @@ func (m *manifests) load(t *testing.T, w *workload) map[string]string {
 func requireProbes(t *testing.T, c *container, opsAddr string) {
 	t.Helper()
 	require.Equal(t, opsAddr, address(c.port("ops")))
-	for path, probes := range map[string][]*probe{"/healthz": {c.StartupProbe, c.LivenessProbe}, "/readyz": {c.ReadinessProbe}} {
-		for _, p := range probes {
-			require.Equal(t, path, p.HTTPGet.Path)
-			require.Equal(t, "ops", p.HTTPGet.Port)
-		}
+	for _, p := range []*probe{c.StartupProbe, c.LivenessProbe, c.ReadinessProbe} {
+		require.Equal(t, "ops", p.HTTPGet.Port)
 	}
+	require.Equal(t, "/healthz", c.StartupProbe.HTTPGet.Path)
+	require.Equal(t, "/healthz", c.LivenessProbe.HTTPGet.Path)
+	require.Equal(t, "/readyz", c.ReadinessProbe.HTTPGet.Path)
 	require.Greater(t, c.ReadinessProbe.TimeoutSeconds, 2, "/readyz itself waits up to 2 s for what it asks")
 	// A change of rules keeps intake from serving for a statement's timeout and a second (K15).
 	starting := time.Duration(c.StartupProbe.PeriodSeconds*c.StartupProbe.FailureThreshold) * time.Second
@@ -163,5 +164,5 @@ func requireGrace(t *testing.T, w *workload, drain time.Duration) {
 	grace := time.Duration(w.Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second
 	pause := time.Duration(w.container().Lifecycle.PreStop.Sleep.Seconds) * time.Second
 	require.Equal(t, pause+drain+postgres.DefaultStatementTimeout, grace)
-	require.Equal(t, w.Metadata.Name == "intake", pause > 0, "only what a Service leads to waits until it no longer does")
+	require.Equal(t, w.Metadata.Name == "intake", pause > 0, "what a Service leads to waits until it no longer does")
 }

@@ -26,7 +26,8 @@ func runTiltfile(t *testing.T) map[string][]call {
 	calls := map[string][]call{}
 	provided := starlark.StringDict{}
 	for _, name := range []string{"docker_build", "k8s_yaml", "k8s_resource", "kustomize"} {
-		provided[name] = starlark.NewBuiltin(name, func(_ *starlark.Thread, f *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple) (starlark.Value, error) {
+		note := func(_ *starlark.Thread, f *starlark.Builtin, args starlark.Tuple, kwargs []starlark.Tuple,
+		) (starlark.Value, error) {
 			c := call{kwargs: map[string][]string{}}
 			for _, a := range args {
 				c.args = append(c.args, words(a)...)
@@ -36,11 +37,13 @@ func runTiltfile(t *testing.T) map[string][]call {
 			}
 			calls[f.Name()] = append(calls[f.Name()], c)
 			return starlark.String(strings.Join(c.args, " ")), nil
-		})
+		}
+		provided[name] = starlark.NewBuiltin(name, note)
 	}
 	text, err := os.ReadFile("../Tiltfile")
 	require.NoError(t, err)
-	_, err = starlark.ExecFileOptions(&syntax.FileOptions{TopLevelControl: true}, &starlark.Thread{Name: "Tiltfile"}, "Tiltfile", text, provided)
+	options := &syntax.FileOptions{TopLevelControl: true}
+	_, err = starlark.ExecFileOptions(options, &starlark.Thread{Name: "Tiltfile"}, "Tiltfile", text, provided)
 	require.NoError(t, err)
 	return calls
 }
@@ -100,7 +103,8 @@ func TestTiltfile(t *testing.T) {
 	t.Run("StartsServicesOnceTheyHaveWhatTheyStandOn", func(t *testing.T) {
 		t.Parallel()
 		for _, s := range roster.Services {
-			require.ElementsMatch(t, []string{"migrate", "nats", "sandbox"}, resources[s.Name].kwargs["resource_deps"], s.Name)
+			needs := resources[s.Name].kwargs["resource_deps"]
+			require.ElementsMatch(t, []string{"migrate", "nats", "sandbox"}, needs, s.Name)
 		}
 		require.Equal(t, []string{"logins"}, resources["migrate"].kwargs["resource_deps"])
 		require.Equal(t, []string{"postgres"}, resources["logins"].kwargs["resource_deps"])
@@ -113,7 +117,8 @@ func TestTiltfile(t *testing.T) {
 			for _, forward := range r.kwargs["port_forwards"] {
 				here, there, _ := strings.Cut(forward, ":")
 				local = append(local, here)
-				require.True(t, slices.ContainsFunc(m.workloads[name].container().Ports, func(p port) bool { return ":"+there == address(p.ContainerPort) }), "%s: %s", name, forward)
+				heard := func(p port) bool { return ":"+there == address(p.ContainerPort) }
+				require.True(t, slices.ContainsFunc(m.workloads[name].container().Ports, heard), "%s: %s", name, forward)
 			}
 		}
 		require.ElementsMatch(t, []string{"7070", "7071", "7072", "7073", "7074"}, local, "the ports of `holdpoint up`")

@@ -2,8 +2,8 @@
 -- and one that owns the database and migrates it. Running it again sets the passwords anew. It is run by an
 -- administrator, in the database that is to be Holdpoint's, before the first migration:
 --
---   PGOPTIONS='-c holdpoint.passwords={"migrate":"…","operator":"…","intake":"…","relay":"…","policy":"…","dispatcher":"…","reconciler":"…"}' \
---     psql --set=ON_ERROR_STOP=1 --file=logins.sql "$ADMIN_DATABASE_URL"
+--   passwords='{"migrate":"…","operator":"…","intake":"…","relay":"…","policy":"…","dispatcher":"…","reconciler":"…"}'
+--   PGOPTIONS="-c holdpoint.passwords=$passwords" psql --set=ON_ERROR_STOP=1 --file=logins.sql "$ADMIN_DATABASE_URL"
 --
 -- The value may hold no space and no backslash. The logins are called holdpoint_<name>_login.
 

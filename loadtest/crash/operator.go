@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/holdpoint/holdpoint/loadtest/sandbox"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
@@ -25,7 +27,24 @@ func resolveHeld(ctx context.Context, t *trial) error {
 	if err := t.effectIs(ctx, ledger.EffectHeld); err != nil {
 		return err
 	}
-	return t.verb(ctx, append([]string{"resolve", t.operation, "--tenant", tenant, "--not-done"}, accountable...)...)
+	resolve := append([]string{"resolve", t.operation, "--tenant", tenant, "--not-done"}, accountable...)
+	if t.side != mid {
+		return t.verb(ctx, resolve...)
+	}
+	// The effect moves on before the command can ask what became of its COMMIT. It must find its own move all the same.
+	t.cut.gate = make(chan struct{})
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { return t.verb(ctx, resolve...) })
+	group.Go(func() error {
+		defer close(t.cut.gate)
+		select {
+		case <-t.cut.made:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+		return t.until(ctx, "the effect to move on", "r.state = 'completed'")
+	})
+	return group.Wait()
 }
 
 // closeSwitch stops a connector, on the way over a dead operator's command, and lets it go again when an event has

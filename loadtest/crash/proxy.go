@@ -19,6 +19,7 @@ type proxy struct {
 
 	mu   sync.Mutex
 	next *cut
+	gate <-chan struct{} // nil, or what new sessions wait for
 	open map[net.Conn]bool
 	done bool
 }
@@ -28,6 +29,7 @@ type cut struct {
 	fragment string        // SQL that the transaction holds
 	made     chan struct{} // closed when the server has answered
 	resume   chan struct{} // where not nil, the answer is not lost: it is let through when this is closed
+	gate     chan struct{} // where not nil, the service finds no way to Postgres until this is closed
 }
 
 func newProxy(upstream string) (*proxy, error) {
@@ -57,7 +59,7 @@ func (p *proxy) take(c *cut) bool {
 	if p.next != c {
 		return false
 	}
-	p.next = nil
+	p.next, p.gate = nil, c.gate
 	close(c.made)
 	return true
 }
@@ -74,6 +76,12 @@ func (p *proxy) accept() {
 
 func (p *proxy) serve(client net.Conn) {
 	defer p.forget(client)
+	p.mu.Lock()
+	gate := p.gate
+	p.mu.Unlock()
+	if gate != nil {
+		<-gate
+	}
 	server, err := net.Dial("tcp", p.upstream)
 	if err != nil {
 		return // the service sees a lost connection, as it would without us

@@ -152,14 +152,15 @@ func (c *Conn) Connected() bool { return c.nc.IsConnected() }
 
 // Close sends what is buffered and ends the connection. It may be called more than once.
 func (c *Conn) Close() {
-	if c.nc.IsConnected() {
-		c.flush()
-	}
+	c.flush()
 	c.nc.Close()
 }
 
 // flush waits until the broker has what was written so far, chiefly acks. What is lost here comes again.
 func (c *Conn) flush() {
+	if !c.nc.IsConnected() {
+		return // Nothing can leave, and nothing is kept for later.
+	}
 	if err := c.nc.FlushTimeout(flushTimeout); err != nil {
 		c.log.Debug("flush to NATS", "error", err)
 	}

@@ -11,6 +11,9 @@
 //   - Consuming hands a handler the batch as it was fetched and takes a verdict for each item. An item is acknowledged
 //     only after the handler has said so, which it does after its commit; everything else comes again, later each time.
 //
+// Serve is for callers who want an answer and have no HTTP: a request/reply service that replicas share, answered when the
+// handler says so, which again is after its commit.
+//
 // The life of a batch: fetched, kept alive by heartbeats, through the router and its middlewares to the handler,
 // verdicts, acks and delayed naks. Items delivered more than AloneAfter times are handled alone, so that the item at
 // fault finds itself; a handler that still cannot process one delivered more than ParkAfter times parks it in

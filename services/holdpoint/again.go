@@ -43,7 +43,8 @@ func callAgain() string {
 // quoted is a word as a POSIX shell reads it.
 func quoted(word string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("%+,-./:=@_", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("%+,-./:=@_", r)
 	}
 	if word != "" && strings.TrimFunc(word, plain) == "" {
 		return word

@@ -12,7 +12,7 @@ import (
 func TestAgain(t *testing.T) {
 	t.Parallel()
 	const built = "/tmp/go-build123/b001/exe/holdpoint"
-	const cached = "/home/ann/.cache/go-build/03/03413d5c4eb433a5d587bdf8d25f2e249e04b6e8ebc651fc735c5ad6ce627a6b-d/holdpoint"
+	const cached = "/var/cache/03/03413d5c4eb433a5d587bdf8d25f2e249e04b6e8ebc651fc735c5ad6ce627a6b-d/holdpoint"
 	top, err := filepath.Abs("../..")
 	require.NoError(t, err)
 
@@ -33,7 +33,7 @@ func TestAgain(t *testing.T) {
 		t.Parallel()
 		require.Equal(t, "holdpoint", again("/usr/local/bin/holdpoint", "holdpoint", top))
 		require.Equal(t, "./bin/holdpoint", again("/home/ann/bin/holdpoint", "./bin/holdpoint", top))
-		require.Equal(t, "'/home/ann/my tools/holdpoint'", again("/home/ann/my tools/holdpoint", "/home/ann/my tools/holdpoint", top))
+		require.Equal(t, "'/opt/my tools/holdpoint'", again("/opt/my tools/holdpoint", "/opt/my tools/holdpoint", top))
 	})
 }
 

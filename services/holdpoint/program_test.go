@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,7 +41,8 @@ type program struct {
 // run starts a command. What the test's own environment says to Holdpoint does not reach it.
 func run(t *testing.T, env []string, args ...string) *program {
 	t.Helper()
-	p := &program{cmd: exec.Command(os.Args[0], args...), out: new(bytes.Buffer), err: new(bytes.Buffer), ended: make(chan struct{})}
+	p := &program{out: new(bytes.Buffer), err: new(bytes.Buffer), ended: make(chan struct{})}
+	p.cmd = exec.Command(os.Args[0], args...)
 	p.cmd.Env = append(programEnv(), env...)
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.err
 	p.cmd.WaitDelay = 5 * time.Second // a child that outlives it must not keep its output open, and the test waiting
@@ -82,12 +84,16 @@ func (p *program) stop(t *testing.T, s syscall.Signal) int {
 	return p.wait(t)
 }
 
+// freePorts are flags of `up`; a later flag of the same name replaces one of them.
+var freePorts = []string{
+	"--intake-port", "0", "--nats-port", "0", "--postgres-port", "0", "--sandbox-port", "0", "--ops-port", "0",
+}
+
 // startUp starts `up` on a data directory with free ports, and waits until it is.
 func startUp(t *testing.T, data string, flags ...string) (*program, ready) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "ready.json")
-	p := run(t, nil, append([]string{"up", "--data", data, "--ready-file", file, "--intake-port", "0", "--nats-port", "0",
-		"--postgres-port", "0", "--sandbox-port", "0", "--ops-port", "0"}, flags...)...)
+	p := run(t, nil, slices.Concat([]string{"up", "--data", data, "--ready-file", file}, freePorts, flags)...)
 	look := time.NewTicker(20 * time.Millisecond)
 	defer look.Stop()
 	for deadline := time.After(patience); ; {

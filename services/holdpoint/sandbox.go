@@ -78,13 +78,15 @@ func launchSandbox(ctx context.Context, f upFlags, dir string, stops *stopList) 
 	if err := os.Remove(ready); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", err
 	}
-	cmd := exec.Command(self, "sandbox", "--addr", "127.0.0.1:"+strconv.Itoa(f.sandboxPort), "--data", filepath.Join(dir, "sandbox"),
-		"--ready-file", ready, "--with-parent", "--quiet="+strconv.FormatBool(!f.verbose))
+	cmd := exec.Command(self, "sandbox", "--addr", "127.0.0.1:"+strconv.Itoa(f.sandboxPort),
+		"--data", filepath.Join(dir, "sandbox"), "--ready-file", ready, "--with-parent",
+		"--quiet="+strconv.FormatBool(!f.verbose))
 	cmd.Stderr = os.Stderr
 	if _, err := cmd.StdinPipe(); err != nil { // see untilClosed
 		return "", err
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C is for us; we stop it when the calls in flight are done
+	// A Ctrl-C is for us alone; we stop it when the calls in flight are done.
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return "", err
 	}

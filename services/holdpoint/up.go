@@ -34,17 +34,21 @@ func upCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "up",
 		Short: "Run everything on this machine: Postgres, NATS, all services, and a sandbox provider to write to",
-		Long: "Run everything on this machine, with no other set-up. State is kept in a data directory and is there again after a " +
-			"restart.\nHOLDPOINT_DATABASE_URL uses a Postgres that you run yourself.",
+		Long: "Run everything on this machine, with no other set-up. State is kept in a data directory and is there again " +
+			"after a restart.\nHOLDPOINT_DATABASE_URL uses a Postgres that you run yourself.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return up(cmd.Context(), f) },
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&f.data, "data", "", "data directory (default: holdpoint in your cache directory; for root /var/lib/holdpoint)")
-	flags.BoolVar(&f.ephemeral, "ephemeral", false, "keep nothing after the stop; commits are as durable as always while it runs")
+	flags.StringVar(&f.data, "data", "",
+		"data directory (default: holdpoint in your cache directory; for root /var/lib/holdpoint)")
+	flags.BoolVar(&f.ephemeral, "ephemeral", false,
+		"keep nothing after the stop; commits are as durable as always while it runs")
 	flags.StringVar(&f.configDir, "config", "", "configuration directory (default: the built-in example tenant)")
-	flags.StringVar(&f.readyFile, "ready-file", "", "write addresses and the demo key as JSON to this file once everything is up")
-	flags.StringVar(&f.postgresBin, "postgres-bin", "", "directory of the Postgres binaries (default: found on this machine)")
+	flags.StringVar(&f.readyFile, "ready-file", "",
+		"write addresses and the demo key as JSON to this file once everything is up")
+	flags.StringVar(&f.postgresBin, "postgres-bin", "",
+		"directory of the Postgres binaries (default: found on this machine)")
 	flags.IntVar(&f.intakePort, "intake-port", 7070, "port of the HTTP API; 0 picks a free one, here and below")
 	flags.IntVar(&f.natsPort, "nats-port", 7071, "port of NATS")
 	flags.IntVar(&f.postgresPort, "postgres-port", 7072, "port of Postgres")
@@ -117,7 +121,8 @@ func upIn(ctx context.Context, f upFlags, dir string, log *slog.Logger, stops *s
 	if f.configDir != "" {
 		files = os.DirFS(f.configDir)
 	}
-	return runServices(ctx, f, files, upAddresses{database: db, nats: nats, tenantNATS: tenantURL, sandbox: sandboxURL, data: dir}, log)
+	at := upAddresses{database: db, nats: nats, tenantNATS: tenantURL, sandbox: sandboxURL, data: dir}
+	return runServices(ctx, f, files, at, log)
 }
 
 // upAddresses is where the parts are.
@@ -151,10 +156,12 @@ func runServices(ctx context.Context, f upFlags, files fs.FS, at upAddresses, lo
 	}
 	parts := []service.Named{{Name: "health", Runner: health}}
 	intakeAddr := ""
-	_, decided := os.LookupEnv("AI_ACTIONS_ENABLED") // here effects reach a sandbox: they go, unless somebody decided otherwise
+	// Here effects reach a sandbox: they go, unless somebody decided otherwise.
+	_, decided := os.LookupEnv("AI_ACTIONS_ENABLED")
 	choices := roster.Choices{IntakeAddr: fmt.Sprintf("127.0.0.1:%d", f.intakePort), EnableActions: !decided}
+	needs := service.Needs{DatabaseURL: at.database, Bus: conn, Config: cfg, Log: log, Health: health}
 	for _, d := range roster.Services {
-		ready, err := d.Open(ctx, service.Needs{DatabaseURL: at.database, Bus: conn, Config: cfg, Log: log, Health: health}, choices)
+		ready, err := d.Open(ctx, needs, choices)
 		if err != nil {
 			return err
 		}

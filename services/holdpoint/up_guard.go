@@ -39,8 +39,8 @@ func lockData(dir string) (*guard, error) {
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		file.Close()
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			return nil, fmt.Errorf("another `holdpoint up` (process %s) runs in %s: stop it, or give this one a directory of its own "+
-				"(--data, or --ephemeral) and other ports", strings.TrimSpace(string(pid[:n])), dir)
+			return nil, fmt.Errorf("another `holdpoint up` (process %s) runs in %s: stop it, or give this one a directory "+
+				"of its own (--data, or --ephemeral) and other ports", strings.TrimSpace(string(pid[:n])), dir)
 		}
 		return nil, fmt.Errorf("lock the data directory %s: %w", dir, err)
 	}
@@ -83,7 +83,10 @@ func (f upFlags) tryPorts() error {
 	wanted := []struct {
 		flag string
 		port int
-	}{{"intake", f.intakePort}, {"nats", f.natsPort}, {"postgres", f.postgresPort}, {"sandbox", f.sandboxPort}, {"ops", f.opsPort}}
+	}{
+		{"intake", f.intakePort}, {"nats", f.natsPort}, {"postgres", f.postgresPort}, {"sandbox", f.sandboxPort},
+		{"ops", f.opsPort},
+	}
 	var problems []error
 	for _, w := range wanted {
 		if w.port == 0 || w.flag == "postgres" && os.Getenv("HOLDPOINT_DATABASE_URL") != "" {
@@ -92,7 +95,8 @@ func (f upFlags) tryPorts() error {
 		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", w.port))
 		switch {
 		case errors.Is(err, syscall.EADDRINUSE):
-			problems = append(problems, fmt.Errorf("port %d is taken: stop who has it, or choose another with --%s-port (0 takes a free one)", w.port, w.flag))
+			problems = append(problems, fmt.Errorf("port %d is taken: stop who has it, or choose another with --%s-port "+
+				"(0 takes a free one)", w.port, w.flag))
 		case err != nil:
 			problems = append(problems, fmt.Errorf("--%s-port: %w", w.flag, err))
 		default:

@@ -22,8 +22,10 @@ func startDatabase(ctx context.Context, f upFlags, dir string, log *slog.Logger,
 	if given := os.Getenv("HOLDPOINT_DATABASE_URL"); given != "" {
 		return given, nil
 	}
-	server, err := postgres.Start(ctx, postgres.ServerConfig{DataDir: filepath.Join(dir, "postgres"), Port: f.postgresPort, BinDir: f.postgresBin,
-		Durable: true, Fetch: postgres.FetchBinaries(filepath.Join(dir, "postgres-binaries")), Logger: log})
+	server, err := postgres.Start(ctx, postgres.ServerConfig{
+		DataDir: filepath.Join(dir, "postgres"), Port: f.postgresPort, BinDir: f.postgresBin, Durable: true,
+		Fetch: postgres.FetchBinaries(filepath.Join(dir, "postgres-binaries")), Logger: log,
+	})
 	if err != nil {
 		return "", err
 	}
@@ -40,12 +42,16 @@ func startDatabase(ctx context.Context, f upFlags, dir string, log *slog.Logger,
 }
 
 // startBroker runs NATS in this process. The example tenant has a login of its own.
-func startBroker(ctx context.Context, f upFlags, dir string, log *slog.Logger, stops *stopList) (services, tenant string, err error) {
+func startBroker(
+	ctx context.Context, f upFlags, dir string, log *slog.Logger, stops *stopList,
+) (services, tenant string, err error) {
 	secret, err := secretIn(filepath.Join(dir, "nats-password"))
 	if err != nil {
 		return "", "", err
 	}
-	server, err := bus.Embedded(ctx, bus.EmbeddedConfig{Dir: filepath.Join(dir, "nats"), Port: f.natsPort, Users: roster.BrokerUsers(secret, "demo", "demo"), Logger: log})
+	server, err := bus.Embedded(ctx, bus.EmbeddedConfig{
+		Dir: filepath.Join(dir, "nats"), Port: f.natsPort, Users: roster.BrokerUsers(secret, "demo", "demo"), Logger: log,
+	})
 	if err != nil {
 		return "", "", err
 	}

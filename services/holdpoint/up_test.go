@@ -2,13 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -40,13 +41,14 @@ func TestUp(t *testing.T) {
 	step("ASecondOneOnTheSameDataIsRefusedAtOnce", func(t *testing.T) {
 		second := run(t, nil, "up", "--data", data)
 		require.Equal(t, 1, second.wait(t))
-		require.Contains(t, second.err.String(), "another `holdpoint up` (process "+strconv.Itoa(up.cmd.Process.Pid)+") runs in "+data)
+		whose := fmt.Sprintf("another `holdpoint up` (process %d) runs in %s", up.cmd.Process.Pid, data)
+		require.Contains(t, second.err.String(), whose)
 	})
 
 	step("ASecondOneOnTheSamePortsIsToldAllOfThem", func(t *testing.T) {
 		other := t.TempDir()
-		second := run(t, nil, "up", "--data", other, "--intake-port", port(t, r.IntakeURL), "--nats-port", "0", "--postgres-port",
-			port(t, r.DatabaseURL), "--sandbox-port", "0", "--ops-port", "0")
+		second := run(t, nil, slices.Concat([]string{"up", "--data", other}, freePorts,
+			[]string{"--intake-port", port(t, r.IntakeURL), "--postgres-port", port(t, r.DatabaseURL)})...)
 		require.Equal(t, 1, second.wait(t))
 		require.Contains(t, second.err.String(), "port "+port(t, r.IntakeURL)+" is taken")
 		require.Contains(t, second.err.String(), "--intake-port")
@@ -68,13 +70,15 @@ func TestUp(t *testing.T) {
 
 	step("KeepsItsStateAndPrintsALineThatAsksForIt", func(t *testing.T) {
 		up, r = startUp(life, data)
-		require.Eventually(t, func() bool { return strings.Contains(paste(t, explain), "completed, executed") }, patience, 50*time.Millisecond)
+		done := func() bool { return strings.Contains(paste(t, explain), "completed, executed") }
+		require.Eventually(t, done, patience, 50*time.Millisecond)
 	})
 
 	step("KilledItStartsAgainAtOnceOnTheSamePorts", func(t *testing.T) {
 		require.Equal(t, -1, up.stop(t, syscall.SIGKILL))
 		var again ready
-		up, again = startUp(life, data, "--postgres-port", port(t, r.DatabaseURL), "--sandbox-port", port(t, r.SandboxURL))
+		up, again = startUp(life, data,
+			"--postgres-port", port(t, r.DatabaseURL), "--sandbox-port", port(t, r.SandboxURL))
 		require.Equal(t, r.DatabaseURL, again.DatabaseURL)
 		require.Equal(t, r.SandboxURL, again.SandboxURL)
 		require.Contains(t, paste(t, explain), "completed, executed")
@@ -91,8 +95,11 @@ func TestUp(t *testing.T) {
 func TestUpInterruptedWhileItStarts(t *testing.T) {
 	t.Parallel()
 	data := passableDir(t)
-	up := run(t, nil, "up", "--data", data, "--intake-port", "0", "--nats-port", "0", "--postgres-port", "0", "--sandbox-port", "0", "--ops-port", "0")
-	require.Eventually(t, func() bool { text, err := os.ReadFile(lockFileIn(data)); return err == nil && len(text) > 0 }, patience, time.Millisecond)
+	up := run(t, nil, slices.Concat([]string{"up", "--data", data}, freePorts)...)
+	require.Eventually(t, func() bool {
+		text, err := os.ReadFile(lockFileIn(data))
+		return err == nil && len(text) > 0
+	}, patience, time.Millisecond)
 	require.Equal(t, 0, up.stop(t, syscall.SIGINT), up.err.String())
 	guard, err := lockData(data)
 	require.NoError(t, err)
@@ -103,8 +110,9 @@ func TestUpInterruptedWhileItStarts(t *testing.T) {
 // publish sends the event that `up` suggests.
 func publish(t *testing.T, r ready, key string) contracts.Answer {
 	t.Helper()
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.IntakeURL+"/v1/sources/crm-enrichment/events",
-		strings.NewReader(demoEvent("c-1001")))
+	url := r.IntakeURL + "/v1/sources/crm-enrichment/events"
+	event := strings.NewReader(demoEvent("c-1001"))
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, event)
 	require.NoError(t, err)
 	request.Header.Set("Authorization", "Bearer "+r.APIKey)
 	request.Header.Set("Content-Type", "application/json")

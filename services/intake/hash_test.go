@@ -99,9 +99,11 @@ func TestPayloadHash(t *testing.T) {
 	})
 
 	// Numbers that explode when written out are refused at once (HASH-03).
-	t.Run("GiantNumbersAreRefusedByTheirPlace", func(t *testing.T) {
+	// So is text that would become another text on its way (HASH-06).
+	t.Run("WhatCannotBeRepresentedIsRefusedByItsPlace", func(t *testing.T) {
 		r := r.as(t)
-		for _, body := range []string{`{"a":1e400}`, `{"a":1e131071}`, `{"a":1e1000000000}`, `{"a":-1e-1000000000}`} {
+		for _, body := range []string{`{"a":1e400}`, `{"a":1e131071}`, `{"a":1e1000000000}`, `{"a":-1e-1000000000}`,
+			"{\"a\":\"\xff\"}", "{\"a\":\"\xfe\"}", `{"a":"\ud800"}`, `{"a":"\udfff"}`, `{"a":"\u0000"}`} {
 			a := r.post("drafts", "giant", body)
 			require.Equal(t, http.StatusBadRequest, a.status, body)
 			require.Contains(t, a.problem.Detail, "/a", "the place is named")

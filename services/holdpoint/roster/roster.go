@@ -1,5 +1,5 @@
-// Package roster lists the services in the order in which a run meets them, and makes each of them ready to run: alone, all in
-// one process by `up`, or all in one test by the world package.
+// Package roster lists the services in the order in which a run meets them, and makes each of them ready to run: alone,
+// all in one process by `up`, or all in one test by the world package.
 package roster
 
 import (
@@ -42,8 +42,8 @@ func Named(name string) (Service, error) {
 	return Service{}, fmt.Errorf("no service is called %q", name)
 }
 
-// Choices are what whoever runs several services in one process decides, where a service alone reads the environment. The zero
-// value decides nothing.
+// Choices are what whoever runs several services in one process decides, where a service alone reads the environment.
+// The zero value decides nothing.
 type Choices struct {
 	IntakeAddr    string        // host:port
 	EnableActions bool          // as AI_ACTIONS_ENABLED=true does (D9)

@@ -15,8 +15,8 @@ import (
 	"github.com/holdpoint/holdpoint/services/holdpoint/roster"
 )
 
-// broker is an embedded NATS that can go away and come back, with or without its store. Who connects does so through links, whose
-// addresses stay.
+// broker is an embedded NATS that can go away and come back, with or without its store. Who connects does so through
+// links, whose addresses stay.
 type broker struct {
 	t      testing.TB
 	log    *journal
@@ -70,8 +70,8 @@ func (w *World) StartBroker() {
 	w.broker.start()
 }
 
-// WipeBroker kills NATS, deletes all that it had stored, and starts it empty (B4). It waits until the relay has seen the streams
-// once: the loss of one that nobody has seen cannot be told from its first making.
+// WipeBroker kills NATS, deletes all that it had stored, and starts it empty (B4). It waits until the relay has seen
+// the streams once: the loss of one that nobody has seen cannot be told from its first making.
 func (w *World) WipeBroker() {
 	w.t.Helper()
 	streams := bus.NewTopology([]string{Tenant}).Streams

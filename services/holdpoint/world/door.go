@@ -95,7 +95,8 @@ func decode(status int, text []byte) (Reply, error) {
 	return reply, nil
 }
 
-// Publish delivers the event over NATS once, under a message id of its own, and requires the answer, which comes after the commit.
+// Publish delivers the event over NATS once, under a message id of its own, and requires the answer, which comes after
+// the commit.
 func (w *World) Publish(e Event) Reply {
 	w.t.Helper()
 	reply, err := w.TryPublish(e, answerWait)
@@ -147,7 +148,8 @@ func (w *World) doors() []door {
 	return []door{w.TryPost, func(e Event) (Reply, error) { return w.TryPublish(e, redeliverAfter) }}
 }
 
-// insist does what every integrator must: it delivers, and delivers again, until it is answered that the event is stored.
+// insist does what every integrator must: it delivers, and delivers again, until it is answered that the event is
+// stored.
 func (w *World) insist(ctx context.Context, e Event, door door) (Reply, error) {
 	for {
 		reply, err := door(e)

@@ -43,7 +43,8 @@ func TestOneEventDeliveredManyTimes(t *testing.T) {
 			ids[reply.RunID]++
 		}
 		require.Equal(t, 1, results[contracts.ResultAccepted], "%v", results)
-		require.Equal(t, 1999, results[contracts.ResultDuplicate]+results[contracts.ResultDuplicateWithResult], "%v", results)
+		duplicates := results[contracts.ResultDuplicate] + results[contracts.ResultDuplicateWithResult]
+		require.Equal(t, 1999, duplicates, "%v", results)
 		require.Equal(t, map[string]int{event.RunID().String(): 2000}, ids, "every caller is told of the same run")
 		w.Arrive([]world.Event{event})
 	})
@@ -68,8 +69,8 @@ func TestOneEventDeliveredManyTimes(t *testing.T) {
 	})
 }
 
-// storm delivers the event n times at once, every second time over NATS under a message id of its own, and requires an answer to
-// each that is no problem.
+// storm delivers the event n times at once, every second time over NATS under a message id of its own, and requires an
+// answer to each that is no problem.
 func storm(t *testing.T, w *world.World, event world.Event, n int) []world.Reply {
 	t.Helper()
 	replies := make([]world.Reply, n)

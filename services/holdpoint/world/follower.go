@@ -13,8 +13,8 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/bus"
 )
 
-// follower reads what the tenant is told of its runs, from the tenant's stream and with the tenant's rights. A stream that was
-// lost is read again from its start: event ids tell what is new.
+// follower reads what the tenant is told of its runs, from the tenant's stream and with the tenant's rights. A stream
+// that was lost is read again from its start: event ids tell what is new.
 type follower struct {
 	nc *nats.Conn
 

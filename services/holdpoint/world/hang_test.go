@@ -27,10 +27,10 @@ func TestProviderThatHangsHoldsNoTransaction(t *testing.T) {
 	events := w.Updates(effects)
 	w.Deliver(events)
 	require.NoError(t, w.Sandbox.AwaitFault(t.Context(), ids[0], effects))
-	require.EqualValues(t, effects, w.Count("select count(*) from effects where state = 'sending'"))
+	require.EqualValues(t, effects, sending(w))
 
 	var answers []time.Duration
-	for w.Count("select count(*) from effects where state = 'sending'") == effects {
+	for sending(w) == effects {
 		began := time.Now()
 		require.Nil(t, w.Post(w.Refund("250.00")).Problem)
 		answers = append(answers, time.Since(began))

@@ -81,7 +81,8 @@ func field(t *testing.T, w *world.World, e world.Event, name string) string {
 	return contact.Fields[name]
 }
 
-// passBy sends another event through every service to its end: what would have been sent before it has been sent by then.
+// passBy sends another event through every service to its end: what would have been sent before it has been sent by
+// then.
 func passBy(w *world.World) {
 	other := w.Update()
 	w.Post(other)

@@ -26,7 +26,7 @@ func TestKillSwitchStopsTheQueue(t *testing.T) {
 	_, err := w.Sandbox.AwaitWrites(t.Context(), sandbox.Filter{}, 10)
 	require.NoError(t, err)
 
-	set := ledger.Switch{Scope: ledger.ScopeGlobal, Closed: true, ChangedBy: "the test", Reason: "to see that nothing is sent"}
+	set := ledger.Switch{Scope: ledger.ScopeGlobal, Closed: true, ChangedBy: "the test", Reason: "nothing may be sent"}
 	_, err = w.Ledger.SetSwitch(t.Context(), set)
 	require.NoError(t, err)
 	closed := time.Now()
@@ -38,7 +38,8 @@ func TestKillSwitchStopsTheQueue(t *testing.T) {
 	sent := writes(t, w)
 	require.Less(t, len(sent), queued, "the switch must close before the queue is empty, or the test says nothing")
 	for _, write := range sent {
-		require.False(t, write.Time.After(closed.Add(time.Second)), "a call started %s after the switch closed", write.Time.Sub(closed))
+		late := write.Time.Sub(closed)
+		require.LessOrEqual(t, late, time.Second, "a call started %s after the switch closed", late)
 	}
 
 	// A restart remembers. Every effect that waits is looked at once more by the new process, and none is leased.
@@ -48,7 +49,8 @@ func TestKillSwitchStopsTheQueue(t *testing.T) {
 	w.Exec("update effects set next_check_at = clock_timestamp() where open")
 	w.Start(ledger.Dispatcher)
 	w.Until("the new dispatcher has looked at every effect", func() bool {
-		return w.Count("select count(*) from effects where open and next_check_at < $1::timestamptz + interval '1 second'", restarted) == 0
+		return w.Count(`select count(*) from effects
+			where open and next_check_at < $1::timestamptz + interval '1 second'`, restarted) == 0
 	})
 	require.Equal(t, attempts, w.Count("select count(*) from effect_attempts"))
 	require.Len(t, writes(t, w), len(sent))
@@ -58,7 +60,7 @@ func TestKillSwitchStopsTheQueue(t *testing.T) {
 	_, err = w.Ledger.SetSwitch(t.Context(), set)
 	require.NoError(t, err)
 	w.Arrive(events)
-	require.EqualValues(t, 2, w.Count("select count(*) from kill_switch_changes where changed_by = 'the test' and reason <> ''"))
+	require.EqualValues(t, 2, w.Count("select count(*) from kill_switch_changes where changed_by = 'the test'"))
 }
 
 // TestNothingIsSentUnlessSendingIsEnabled leaves AI_ACTIONS_ENABLED unset (D9).
@@ -68,7 +70,9 @@ func TestNothingIsSentUnlessSendingIsEnabled(t *testing.T) {
 	event := w.Update()
 	w.Post(event)
 	w.Await(event, "approved")
-	w.Until("the request is in the dispatcher's inbox", func() bool { return w.Count("select count(*) from inbox where consumer = 2") == 1 })
+	w.Until("the request is in the dispatcher's inbox", func() bool {
+		return w.Count("select count(*) from inbox where consumer = 2") == 1
+	})
 	require.EqualValues(t, 0, w.Count("select count(*) from effect_attempts"))
 	require.Empty(t, w.Writes(event))
 }

@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 )
 
-// link is a TCP proxy between one client and one server. It can be cut, which ends its connections, and severed, which lets no new
-// one through until it is mended. Its address stays the same when the server moves.
+// link is a TCP proxy between one client and one server. It can be cut, which ends its connections, and severed, which
+// lets no new one through until it is mended. Its address stays the same when the server moves.
 type link struct {
 	listener net.Listener
 	target   *atomic.Value // host:port of the server

@@ -40,7 +40,7 @@ func Value[T any](w *World, sql string, args ...any) T {
 func (w *World) State(e Event) string {
 	w.t.Helper()
 	var state string
-	err := w.pool.QueryRow(context.Background(), "select state from runs where tenant_id = $1 and idempotency_key = $2", Tenant, e.Key).Scan(&state)
+	err := w.pool.QueryRow(context.Background(), "select state from runs where run_id = $1", e.RunID()).Scan(&state)
 	if !errors.Is(err, pgx.ErrNoRows) {
 		require.NoError(w.t, err)
 	}
@@ -53,7 +53,7 @@ func (w *World) Await(e Event, state string) {
 	w.Until(e.Key+" "+state, func() bool {
 		now := w.State(e)
 		ended := now == contracts.StateCompleted || now == contracts.StateFailedTerminal
-		require.False(w.t, ended && now != state, "the run of %s has ended as %s where %s is awaited", e.Key, now, state)
+		require.False(w.t, ended && now != state, "the run of %s has ended as %s; %s is awaited", e.Key, now, state)
 		return now == state
 	})
 }
@@ -62,9 +62,11 @@ func (w *World) Await(e Event, state string) {
 func (w *World) Rows() map[string]string {
 	w.t.Helper()
 	digests := map[string]string{}
-	for _, table := range []string{"runs", "run_payloads", "run_conflicts", "intents", "policy_decisions", "approvals", "authorizations",
-		"effects", "effect_attempts", "lookups", "event_log", "inbox", "audit_events", "parked_messages"} {
-		digests[table] = Value[string](w, "select coalesce(md5(string_agg(t::text, ';' order by t::text)), '') from "+table+" t")
+	for _, table := range []string{"runs", "run_payloads", "run_conflicts", "intents", "policy_decisions", "approvals",
+		"authorizations", "effects", "effect_attempts", "lookups", "event_log", "inbox", "audit_events",
+		"parked_messages"} {
+		digests[table] = Value[string](w, "select coalesce(md5(string_agg(t::text, ';' order by t::text)), '') from "+
+			table+" t")
 	}
 	return digests
 }

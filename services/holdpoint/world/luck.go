@@ -6,15 +6,16 @@ import (
 	"time"
 )
 
-// Luck is what goes wrong on the wires between the services and their servers. The zero value is good luck: nothing does.
+// Luck is what goes wrong on the wires between the services and their servers. The zero value is good luck: nothing
+// does.
 type Luck struct {
-	// Chances, from 0 to 1, of every message between a service and the broker: events on their way in and out, acknowledgements
-	// of deliveries, and the broker's receipts for publishes.
+	// Chances, from 0 to 1, of every message between a service and the broker: events on their way in and out,
+	// acknowledgements of deliveries, and the broker's receipts for publishes.
 	Duplicate, Drop, Delay, Reorder float64
 	// CutBroker ends a service's connection to the broker after about so many messages; 0 never does.
 	CutBroker int
-	// CutDatabase ends a database connection after about so many answers and in place of the next, which may be that to a COMMIT;
-	// 0 never does.
+	// CutDatabase ends a database connection after about so many answers and in place of the next, which may be that to
+	// a COMMIT; 0 never does.
 	CutDatabase int
 	// Cuts bounds how often connections are cut, of each kind. Default: 15, after which luck turns.
 	Cuts int

@@ -9,28 +9,31 @@ import (
 
 	"github.com/holdpoint/holdpoint/loadtest/sandbox"
 	"github.com/holdpoint/holdpoint/pkg/config"
-	"github.com/holdpoint/holdpoint/pkg/ledger"
+	"github.com/holdpoint/holdpoint/services/holdpoint/roster"
 	"github.com/holdpoint/holdpoint/services/holdpoint/world"
 )
 
 // runs of every journey under misfortune.
 const runs = 40
 
-// TestJourneyEndsInTheSameRowsWhateverTheWiresDo loses, repeats, delays and reorders what the services say to the broker and
-// hear from it, and cuts their connections.
+// TestJourneyEndsInTheSameRowsWhateverTheWiresDo loses, repeats, delays and reorders what the services say to the
+// broker and hear from it, and cuts their connections.
 func TestJourneyEndsInTheSameRowsWhateverTheWiresDo(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		luck     world.Luck
 		happened []world.Fate
 	}{
-		"MessagesAreDuplicated":          {world.Luck{Duplicate: 0.4}, []world.Fate{world.Duplicated}},
-		"MessagesAreDropped":             {world.Luck{Drop: 0.1}, []world.Fate{world.Dropped}},
-		"MessagesAreDelayedAndReordered": {world.Luck{Delay: 0.15, Reorder: 0.35}, []world.Fate{world.Delayed, world.Reordered}},
-		"BrokerConnectionsAreCut":        {world.Luck{CutBroker: 50}, []world.Fate{world.BrokerCut}},
-		"DatabaseConnectionsAreCut":      {world.Luck{CutDatabase: 25}, []world.Fate{world.DatabaseCut}},
-		"EverythingHappensAtOnce": {world.Luck{Duplicate: 0.1, Drop: 0.03, Delay: 0.05, Reorder: 0.1, CutBroker: 60, CutDatabase: 60, Cuts: 8},
-			[]world.Fate{world.Duplicated, world.Dropped, world.Reordered, world.DatabaseCut}},
+		"MessagesAreDuplicated": {world.Luck{Duplicate: 0.4}, []world.Fate{world.Duplicated}},
+		"MessagesAreDropped":    {world.Luck{Drop: 0.1}, []world.Fate{world.Dropped}},
+		"MessagesAreDelayedAndReordered": {world.Luck{Delay: 0.15, Reorder: 0.35},
+			[]world.Fate{world.Delayed, world.Reordered}},
+		"BrokerConnectionsAreCut":   {world.Luck{CutBroker: 50}, []world.Fate{world.BrokerCut}},
+		"DatabaseConnectionsAreCut": {world.Luck{CutDatabase: 25}, []world.Fate{world.DatabaseCut}},
+		"EverythingHappensAtOnce": {
+			world.Luck{Duplicate: 0.1, Drop: 0.03, Delay: 0.05, Reorder: 0.1, CutBroker: 60, CutDatabase: 60, Cuts: 8},
+			[]world.Fate{world.Duplicated, world.Dropped, world.Reordered, world.DatabaseCut},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -45,8 +48,8 @@ func TestJourneyEndsInTheSameRowsWhateverTheWiresDo(t *testing.T) {
 	}
 }
 
-// TestJourneyEndsInTheSameRowsWhateverFallsOver takes parts of the installation away, each while another share of the journey is
-// on its way.
+// TestJourneyEndsInTheSameRowsWhateverFallsOver takes parts of the installation away, each while another share of the
+// journey is on its way.
 func TestJourneyEndsInTheSameRowsWhateverFallsOver(t *testing.T) {
 	t.Parallel()
 	crash := func(name string) func(*world.World) {
@@ -56,15 +59,18 @@ func TestJourneyEndsInTheSameRowsWhateverFallsOver(t *testing.T) {
 		return func(w *world.World) { w.Stop(name); w.Start(name) }
 	}
 	each := func(blow func(string) func(*world.World)) (blows []func(*world.World)) {
-		for _, name := range []string{ledger.Reconciler, ledger.Relay, ledger.Policy, ledger.Intake, ledger.Dispatcher} {
-			blows = append(blows, blow(name))
+		for _, row := range slices.Backward(roster.Services) {
+			blows = append(blows, blow(row.Name))
 		}
 		return blows
 	}
 	repeat := func(n int, blow func(*world.World)) []func(*world.World) {
 		return slices.Repeat([]func(*world.World){blow}, n)
 	}
-	const leasesLost = "select count(*) from audit_events where move = 'expire_lease'"
+	const (
+		leasesLost = "select count(*) from audit_events where move = 'expire_lease'"
+		storesLost = "select count(*) from broker_epochs where epoch > 1"
+	)
 	for name, c := range map[string]struct {
 		blows      []func(*world.World)
 		some, none string // what must have been counted in the end, for the blows to have hit, and what must not
@@ -72,7 +78,7 @@ func TestJourneyEndsInTheSameRowsWhateverFallsOver(t *testing.T) {
 		"EveryServiceCrashes":         {blows: each(crash), some: leasesLost},
 		"EveryServiceIsRestarted":     {blows: each(restart), none: leasesLost},
 		"BrokerRestarts":              {blows: repeat(3, func(w *world.World) { w.StopBroker(); w.StartBroker() })},
-		"BrokerLosesItsStore":         {blows: repeat(3, (*world.World).WipeBroker), some: "select count(*) from broker_epochs where epoch > 1"},
+		"BrokerLosesItsStore":         {blows: repeat(3, (*world.World).WipeBroker), some: storesLost},
 		"AllDatabaseConnectionsBreak": {blows: repeat(5, (*world.World).CutDatabase)},
 		"InboxIsEmptied":              {blows: repeat(5, func(w *world.World) { w.Exec("delete from inbox") })},
 	} {
@@ -85,8 +91,8 @@ func TestJourneyEndsInTheSameRowsWhateverFallsOver(t *testing.T) {
 				share := w.Updates(runs / len(c.blows))
 				events = append(events, share...)
 				stored := w.Depart(share)
-				w.Until("a call to the provider", func() bool {
-					return w.Count("select count(*) from effects where state = 'sending'") > 0 && w.State(share[0]) != ""
+				w.Until("a claim and a call to the provider", func() bool {
+					return w.State(share[0]) != "" && sending(w) > 0
 				})
 				blow(w)
 				defer stored()
@@ -102,8 +108,8 @@ func TestJourneyEndsInTheSameRowsWhateverFallsOver(t *testing.T) {
 	}
 }
 
-// TestJourneyEndsInTheSameRowsWhateverTheProviderDoes spoils the first attempt of every operation, each share of the journey in
-// its own way, all in one world at the same time.
+// TestJourneyEndsInTheSameRowsWhateverTheProviderDoes spoils the first attempt of every operation, each share of the
+// journey in its own way, all in one world at the same time.
 func TestJourneyEndsInTheSameRowsWhateverTheProviderDoes(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
@@ -112,8 +118,9 @@ func TestJourneyEndsInTheSameRowsWhateverTheProviderDoes(t *testing.T) {
 		{Kind: sandbox.ErrorAfterAccept, Status: 500}, {Kind: sandbox.TruncateBody},
 	}
 	refusing := []sandbox.Fault{
-		{Kind: sandbox.HangBeforeAccept}, {Kind: sandbox.ResetBeforeAccept}, {Kind: sandbox.ErrorBeforeAccept, Status: 500},
-		{Kind: sandbox.Redirect, Status: 307, Location: "/elsewhere"}, {Kind: sandbox.RateLimit, RetryAfter: "1"},
+		{Kind: sandbox.HangBeforeAccept}, {Kind: sandbox.ResetBeforeAccept},
+		{Kind: sandbox.ErrorBeforeAccept, Status: 500}, {Kind: sandbox.Redirect, Status: 307, Location: "/elsewhere"},
+		{Kind: sandbox.RateLimit, RetryAfter: "1"},
 	}
 	events := w.Updates(2 * runs)
 	faults := slices.Concat(accepting, refusing)
@@ -157,7 +164,13 @@ func TestSearchThatLagsProvesNothing(t *testing.T) {
 	require.EqualValues(t, len(events), w.Count("select count(*) from effect_attempts"))
 }
 
+// sending counts the calls that are under way.
+func sending(w *world.World) int64 {
+	return w.Count("select count(*) from effects where state = 'sending'")
+}
+
 // firstAttempt spoils the first attempt of one operation.
 func firstAttempt(e world.Event, fault sandbox.Fault) sandbox.Rule {
-	return sandbox.Rule{Match: sandbox.Match{Operation: sandbox.Update, Reference: e.OperationID(), Nth: 1}, Fault: fault}
+	match := sandbox.Match{Operation: sandbox.Update, Reference: e.OperationID(), Nth: 1}
+	return sandbox.Rule{Match: match, Fault: fault}
 }

@@ -27,7 +27,8 @@ func TestOutage(t *testing.T) {
 		require.Equal(t, contracts.ResultDuplicate, w.Post(events[0]).Result)
 		task := w.Task()
 		w.Post(task)
-		require.EqualValues(t, 11, w.Count("select count(*) from pending"), "all that the broker must hear waits in Postgres")
+		waiting := w.Count("select count(*) from pending")
+		require.EqualValues(t, 11, waiting, "all that the broker must hear waits in Postgres")
 		w.StartBroker()
 		w.AwaitTold(task, contracts.TypeRunAccepted)
 		for _, event := range events {
@@ -37,8 +38,8 @@ func TestOutage(t *testing.T) {
 		}
 	})
 
-	// What an accepted answer promised is in Postgres alone: an event that Postgres did not take is not accepted, and is not on
-	// the bus either, where it would run behind its sender's back.
+	// What an accepted answer promised is in Postgres alone: an event that Postgres did not take is not accepted, and
+	// is not on the bus either, where it would run behind its sender's back.
 	t.Run("WithoutPostgresHTTPRefusesAndNothingIsQueuedOnTheBus", func(t *testing.T) {
 		t.Parallel()
 		w := world.New(t)
@@ -86,7 +87,9 @@ func TestMessageThatCannotBeProcessed(t *testing.T) {
 		reply := w.Publish(broken)
 		require.Equal(t, contracts.CodeSchemaInvalid, reply.Problem.Code)
 		passBy(w)
-		require.EqualValues(t, 1, w.Count("select count(*) from parked_messages where state = 'parked' and reason like $1", contracts.CodeSchemaInvalid+":%"))
+		parked := w.Count("select count(*) from parked_messages where state = 'parked' and reason like $1",
+			contracts.CodeSchemaInvalid+":%")
+		require.EqualValues(t, 1, parked)
 		require.Equal(t, contracts.CodeSchemaInvalid, w.AwaitRefused(broken.Source).Reason)
 		require.Empty(t, w.State(broken))
 	})

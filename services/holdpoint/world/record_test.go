@@ -29,22 +29,27 @@ func TestRecord(t *testing.T) {
 		w.Await(refund, contracts.StateAwaitingHuman)
 		for _, event := range []world.Event{byHTTP, byNATS, refund} {
 			correlation := "corr-" + event.Key
-			require.Equal(t, event.Text(), world.Value[[]byte](w, "select payload from run_payloads where run_id = $1", event.RunID()))
+			kept := world.Value[[]byte](w, "select payload from run_payloads where run_id = $1", event.RunID())
+			require.Equal(t, event.Text(), kept)
 			record := w.Explain(event)
 			require.Equal(t, correlation, record.Run.CorrelationID)
 			require.Contains(t, record.Run.TraceParent, trace)
 			for _, approval := range record.Approvals {
 				require.Equal(t, correlation, approval.CorrelationID)
 			}
-			require.EqualValues(t, 0, w.Count(`select count(*) from event_log where run_id = $1 and position($2 in convert_from(payload, 'UTF8')) = 0`,
-				event.RunID(), trace), "every event of the run is in its trace")
-			require.EqualValues(t, 0, w.Count(`select count(*) from event_log where run_id = $1 and subject like 'holdpoint.events.%'
-				and convert_from(payload, 'UTF8')::jsonb #>> '{data,correlation_id}' is distinct from $2`, event.RunID(), correlation))
+			require.EqualValues(t, 0, w.Count(`select count(*) from event_log where run_id = $1
+				and position($2 in convert_from(payload, 'UTF8')) = 0`, event.RunID(), trace), "every event is traced")
+			require.EqualValues(t, 0, w.Count(`select count(*) from event_log where run_id = $1
+				and subject like 'holdpoint.events.%'
+				and convert_from(payload, 'UTF8')::jsonb #>> '{data,correlation_id}' is distinct from $2`,
+				event.RunID(), correlation), "every event that the tenant gets names its correlation id")
 		}
-		require.Equal(t, "corr-"+refund.Key, w.AwaitTold(refund, contracts.TypeRunAwaitingHuman).Data.(*contracts.RunAwaitingHuman).CorrelationID)
+		told := w.AwaitTold(refund, contracts.TypeRunAwaitingHuman).Data.(*contracts.RunAwaitingHuman)
+		require.Equal(t, "corr-"+refund.Key, told.CorrelationID)
 	})
 
-	// Was it processed, was anything sent, who or what authorized it, which model drafted it, what did the provider say (O1).
+	// Was it processed, was anything sent, who or what authorized it, which model drafted it, what did the provider say
+	// (O1).
 	t.Run("OneQuestionAnswersWhatHappened", func(t *testing.T) {
 		t.Parallel()
 		w := world.New(t)

@@ -35,7 +35,8 @@ func TestWhatChangedSinceItWasAuthorizedGoesBackToPeople(t *testing.T) {
 		requireReason(t, record.Approvals[0].Reasons, code, message)
 		require.Equal(t, "held", record.Effects[0].State)
 		require.Equal(t, ledger.HoldReview, record.Effects[0].HoldReason)
-		require.Contains(t, w.AwaitTold(event, contracts.TypeRunAwaitingHuman).Data.(*contracts.RunAwaitingHuman).Reasons, code)
+		told := w.AwaitTold(event, contracts.TypeRunAwaitingHuman).Data.(*contracts.RunAwaitingHuman)
+		require.Contains(t, told.Reasons, code)
 		passBy(w)
 		require.Empty(t, w.Writes(event))
 	}
@@ -59,7 +60,8 @@ func TestWhatChangedSinceItWasAuthorizedGoesBackToPeople(t *testing.T) {
 		require.NoError(t, w.Sandbox.AwaitFault(t.Context(), ids[0], 1))
 		edit(t, w, event)
 		returned(t, w, event, "target_changed", "at version 2; the proposal was made from version 1")
-		require.Equal(t, "version_conflict", w.Explain(event).Effects[0].Attempts[0].Class, "the provider's own check has caught it")
+		attempt := w.Explain(event).Effects[0].Attempts[0]
+		require.Equal(t, "version_conflict", attempt.Class, "the provider's own check has caught it")
 		require.Equal(t, "Porto", field(t, w, event, "city"))
 	})
 
@@ -87,7 +89,7 @@ func TestWhatChangedSinceItWasAuthorizedGoesBackToPeople(t *testing.T) {
 		})
 		w.Start(ledger.Dispatcher)
 		w.Await(event, contracts.StateAwaitingHuman)
-		requireReason(t, w.Explain(event).Approvals[0].Reasons, "evidence_stale", "Evidence from crm is older than 1ns.")
+		requireReason(t, w.Explain(event).Approvals[0].Reasons, "evidence_stale", "Evidence from crm is older than")
 		require.Empty(t, w.Writes(event))
 	})
 }

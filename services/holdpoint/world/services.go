@@ -50,10 +50,12 @@ func (w *World) Start(name string) {
 	r.conn, err = bus.Connect(ctx, bus.ConnectConfig{URL: through(w.broker.url, r.broker), Name: "holdpoint-" + name,
 		PublishTimeout: quickPublish, Logger: w.log.logger})
 	require.NoError(w.t, err)
-	needs := service.Needs{DatabaseURL: through(w.DB.URL, r.database), MaxConns: w.settings.maxConns, Bus: r.conn, Config: cfg,
-		Log: w.log.logger, Health: w.health}
-	choices := roster.Choices{IntakeAddr: "127.0.0.1:0", EnableActions: w.settings.enabled, LeaseMargin: quickLeaseMargin, AckWait: quickAckWait}
-	w.Until("start of "+name, func() bool { // with bad luck the first connection may be cut; a supervisor would start it again
+	needs := service.Needs{DatabaseURL: through(w.DB.URL, r.database), MaxConns: w.settings.maxConns, Bus: r.conn,
+		Config: cfg, Log: w.log.logger, Health: w.health}
+	choices := roster.Choices{IntakeAddr: "127.0.0.1:0", EnableActions: w.settings.enabled,
+		LeaseMargin: quickLeaseMargin, AckWait: quickAckWait}
+	// With bad luck the first connection is cut; a supervisor would start the service again.
+	w.Until("start of "+name, func() bool {
 		r.ready, err = row.Open(ctx, needs, choices)
 		return err == nil || w.settings.luck == (Luck{})
 	})
@@ -96,8 +98,8 @@ func (w *World) Stop(name string) {
 	}
 }
 
-// Crash ends all replicas of a service as SIGKILL would, as far as anybody else can see: from now on nothing of theirs reaches
-// Postgres, the broker or a caller. What they had sent to a provider is with the provider.
+// Crash ends all replicas of a service as SIGKILL would, as far as anybody else can see: from now on nothing of theirs
+// reaches Postgres, the broker or a caller. What they had sent to a provider is with the provider.
 func (w *World) Crash(name string) {
 	w.t.Helper()
 	for _, r := range w.take(name) {

@@ -73,12 +73,14 @@ const (
 	quickPublish     = 500 * time.Millisecond
 )
 
+var quickBackoff = config.Backoff{Base: 100 * time.Millisecond, Cap: time.Second, Attempts: 60, Total: 10 * time.Minute}
+
 // quick shortens the time constants of the configuration, and changes nothing else.
 func quick(c *config.Config) {
 	for _, t := range c.Tenants {
 		for _, k := range t.Connectors {
 			k.Timeout = quickTimeout
-			k.Backoff = config.Backoff{Base: 100 * time.Millisecond, Cap: time.Second, Attempts: 60, Total: 10 * time.Minute}
+			k.Backoff = quickBackoff
 			for _, op := range k.Operations {
 				op.Lookup.IndexLag = quickIndexLag
 			}
@@ -89,10 +91,14 @@ func quick(c *config.Config) {
 // Configure changes the configuration that services started from now on will have.
 func (w *World) Configure(change func(*config.Config)) {
 	w.settings.config = append(w.settings.config, change)
+	w.config = nil
 }
 
-// load reads the example configuration anew, since every service would have its own copy.
+// load reads the example configuration, once until it is changed: services only read it.
 func (w *World) load() (*config.Config, error) {
+	if w.config != nil {
+		return w.config, nil
+	}
 	cfg, err := config.LoadEnv(deploy.Example(), func(name string) (string, bool) {
 		return w.Sandbox.URL(), name == "HOLDPOINT_SANDBOX_URL"
 	})
@@ -102,6 +108,7 @@ func (w *World) load() (*config.Config, error) {
 	for _, change := range w.settings.config {
 		change(cfg)
 	}
+	w.config = cfg
 	return cfg, nil
 }
 

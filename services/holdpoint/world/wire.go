@@ -47,8 +47,8 @@ func (f frame) bytes() []byte {
 	return append([]byte(strings.Join(f.words, " ")+"\r\n"), f.body...)
 }
 
-// exposed reports whether luck may touch the frame: events, acknowledgements of deliveries, and receipts for publishes. Requests
-// to the broker's management interface pass; over TCP nothing but a cut can lose them.
+// exposed reports whether luck may touch the frame: events, acknowledgements of deliveries, and receipts for publishes.
+// Requests to the broker's management interface pass; over TCP nothing but a cut can lose them.
 func (f frame) exposed() bool {
 	if !f.isMessage() {
 		return false
@@ -68,8 +68,8 @@ func (f frame) payload() []byte {
 	return f.body
 }
 
-// again is the frame's duplicate. A repeated publish gets a message id of its own, so that the broker stores it twice, and asks
-// for no receipt; anything else is repeated as it is.
+// again is the frame's duplicate. A repeated publish gets a message id of its own, so that the broker stores it twice,
+// and asks for no receipt; anything else is repeated as it is.
 func (f frame) again() frame {
 	const id = "Nats-Msg-Id:"
 	at := bytes.Index(f.body, []byte(id))

@@ -16,6 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/loadtest/sandbox"
 	"github.com/holdpoint/holdpoint/loadtest/sandbox/sandboxtest"
 	"github.com/holdpoint/holdpoint/pkg/bus"
+	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 	"github.com/holdpoint/holdpoint/pkg/postgres"
 	"github.com/holdpoint/holdpoint/pkg/postgres/postgrestest"
@@ -26,7 +27,8 @@ import (
 // Tenant is the example tenant.
 const Tenant = "demo"
 
-// World is one test's installation. Its methods may be called from several goroutines, except those that start, stop and break.
+// World is one test's installation. Its methods may be called from several goroutines, except those that start, stop
+// and break.
 type World struct {
 	DB      *postgrestest.DB
 	Sandbox *sandbox.Client
@@ -35,6 +37,7 @@ type World struct {
 
 	t        testing.TB
 	settings settings
+	config   *config.Config // as the next service will have it; nil where it must be read
 	dice     *dice
 	log      *journal
 	pool     *pgxpool.Pool // the superuser's, past all links
@@ -90,7 +93,8 @@ func (w *World) openDatabase() {
 }
 
 func (w *World) open(role string, most int32) *pgxpool.Pool {
-	pool, err := postgres.Open(context.Background(), postgres.PoolConfig{URL: w.DB.URL, Role: role, MaxConns: most, ApplicationName: "world"})
+	pool, err := postgres.Open(context.Background(),
+		postgres.PoolConfig{URL: w.DB.URL, Role: role, MaxConns: most, ApplicationName: "world"})
 	require.NoError(w.t, err)
 	w.t.Cleanup(pool.Close)
 	return pool
@@ -146,8 +150,8 @@ func (w *World) end() {
 	w.log.report()
 }
 
-// Until polls until the condition holds, which is the one way in which tests wait for Postgres and the sandbox. It fails the test
-// when patience ends.
+// Until polls until the condition holds, which is the one way in which tests wait for Postgres and the sandbox. It
+// fails the test when patience ends.
 func (w *World) Until(what string, holds func() bool) {
 	w.t.Helper()
 	deadline := time.NewTimer(patience)
@@ -166,16 +170,16 @@ func (w *World) Until(what string, holds func() bool) {
 // Patience of every wait, and how often it looks. A shared two-core machine may be slow.
 const (
 	patience  = 60 * time.Second
-	pollEvery = 20 * time.Millisecond
+	pollEvery = 30 * time.Millisecond
 )
 
 // standing is where every run is that has not ended, for the report of a failed wait.
 func (w *World) standing() string {
-	rows, err := w.pool.Query(context.Background(), `select r.idempotency_key || ' ' || r.state || coalesce(' ' || r.outcome, '')
-    || coalesce(' next ' || r.next_check_at, '')
-    || coalesce(string_agg(' [' || e.state || coalesce(' ' || e.hold_reason, '') || ' attempts ' || e.attempts || ' lookups ' || e.lookups
-      || ' next ' || e.next_check_at || ']', ''), '')
-  from runs r left join effects e using (tenant_id, run_id) where r.state <> 'completed' group by r.run_id, r.tenant_id limit 20`)
+	rows, err := w.pool.Query(context.Background(), `
+select concat_ws(' ', r.idempotency_key, r.state, r.outcome, r.next_check_at, string_agg(concat_ws(' ',
+    'effect', e.state, e.hold_reason, 'attempts', e.attempts, 'lookups', e.lookups, e.next_check_at), ', '))
+from runs r left join effects e using (tenant_id, run_id)
+where r.state <> 'completed' group by r.run_id, r.tenant_id limit 20`)
 	if err != nil {
 		return err.Error()
 	}
