@@ -97,8 +97,8 @@ func TestLoadRefuses(t *testing.T) {
 		{"AMissingSchema", "actions.yaml", "    schema: payment.refund.json\n", "",
 			[]string{"schema is missing; it must name a file in schemas"}},
 		{"ASchemaThatIsNoObject", "schemas/payment.refund.json", "{", "[{}]\n//", []string{"not valid JSON"}},
-		{"AHostThatIsNone", "connectors.yaml", "concurrency: 64",
-			"allowed_hosts: ['127.0.0.1:7080', 'http://a/b']\n    concurrency: 64",
+		{"AHostThatIsNone", "connectors.yaml", "concurrency: 256",
+			"allowed_hosts: ['127.0.0.1:7080', 'http://a/b']\n    concurrency: 256",
 			[]string{`allowed_hosts has "http://a/b", which must be host or host:port`}},
 		{"AConnectorWithoutOperations", "connectors.yaml", "  - id: sandbox-payments\n",
 			"  - id: idle\n    base_url: http://localhost\n  - id: sandbox-payments\n",
@@ -170,8 +170,8 @@ func TestLoadRefuses(t *testing.T) {
 			[]string{`scopes: "admin" is no scope, allowed: publish, work, read`}},
 		{"AWorkflowWithoutVersion", "tenant.yaml", "crm-enrichment@3", "crm-enrichment",
 			[]string{`workflow_versions: "crm-enrichment" must be a name and a version`}},
-		{"AHostThatIsNotTheBaseURL's", "connectors.yaml", "concurrency: 64",
-			"allowed_hosts: [crm.example.com]\n    concurrency: 64",
+		{"AHostThatIsNotTheBaseURL's", "connectors.yaml", "concurrency: 256",
+			"allowed_hosts: [crm.example.com]\n    concurrency: 256",
 			[]string{`allowed_hosts lacks "127.0.0.1:7080", the host of base_url`}},
 		{"ABaseURLThatIsNone", "connectors.yaml", "http://127.0.0.1:7080", "127.0.0.1:7080",
 			[]string{"connectors.yaml:8:15: base_url is \"127.0.0.1:7080\", which must be an absolute http or https URL"}},
@@ -180,7 +180,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"AnEnvironmentVariableThatIsNotSet", "connectors.yaml", "${HOLDPOINT_SANDBOX_URL:-http://127.0.0.1:7080}",
 			"${CRM_URL}",
 			[]string{"base_url needs the environment variable CRM_URL, which is not set and has no default"}},
-		{"TwoCredentials", "connectors.yaml", "concurrency: 64", "bearer_env: A\n    bearer_file: /b\n    concurrency: 64",
+		{"TwoCredentials", "connectors.yaml", "concurrency: 256", "bearer_env: A\n    bearer_file: /b\n    concurrency: 256",
 			[]string{"bearer_file and bearer_env are both set"}},
 		{"ATemplateOverTheUnknown", "connectors.yaml", "amount: ${proposed_change.amount}", "amount: ${change.amount}",
 			[]string{"body.amount: ${change.amount} names nothing of an intent, allowed: proposed_change, target"}},
@@ -297,8 +297,8 @@ func TestLoad(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		w.env["HOLDPOINT_SANDBOX_URL"] = "https://crm.example.com/api"
-		w.replace("connectors.yaml", "concurrency: 64",
-			"allowed_hosts: ['${CRM_HOST:-crm.example.com}']\n    bearer_env: ${TOKEN_VARIABLE:-CRM_TOKEN}\n    concurrency: 64")
+		w.replace("connectors.yaml", "concurrency: 256",
+			"allowed_hosts: ['${CRM_HOST:-crm.example.com}']\n    bearer_env: ${TOKEN_VARIABLE:-CRM_TOKEN}\n    concurrency: 256")
 		w.replace("actions.yaml", "owner: sales-operations", "owner: ${HOLDPOINT_SANDBOX_URL}")
 		loaded, err := w.load()
 		require.NoError(t, err)
