@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/url"
@@ -253,20 +252,6 @@ func poll(ctx context.Context, what string, once func() (bool, error)) error {
 		case <-ticker.C:
 		}
 	}
-}
-
-// tail is the end of what a process has said, for a report of a failure.
-func (w *world) tail(name string, limit int64) string {
-	file, err := os.Open(w.logFile(name))
-	if err != nil {
-		return ""
-	}
-	defer file.Close()
-	if size, err := file.Seek(0, io.SeekEnd); err == nil {
-		_, _ = file.Seek(max(0, size-limit), io.SeekStart)
-	}
-	text, _ := io.ReadAll(file) // as much of it as can be read
-	return string(text)
 }
 
 var example = deploy.Example()

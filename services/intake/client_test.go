@@ -256,7 +256,7 @@ func (w *world) counted(name string, attributes map[string]string) int64 {
 				matches := true
 				for key, want := range attributes {
 					got, _ := point.Attributes.Value(attribute.Key(key))
-					matches = matches && got.Emit() == want
+					matches = matches && got.String() == want
 				}
 				if matches {
 					sum += point.Value

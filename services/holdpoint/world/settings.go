@@ -1,7 +1,6 @@
 package world
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -121,7 +120,7 @@ func (w *World) seed() uint64 {
 		seed = given
 	}
 	if w.settings.luck != (Luck{}) {
-		w.t.Log(fmt.Sprintf("luck %+v; repeat its dice with %s=%d", w.settings.luck, seedEnv, seed))
+		w.t.Logf("luck %+v; repeat its dice with %s=%d", w.settings.luck, seedEnv, seed)
 	}
 	return seed
 }
