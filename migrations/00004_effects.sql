@@ -48,7 +48,7 @@ create table effects (
   constraint effects_sent_is_recorded check (not maybe_sent or first_sent_at is not null)
 ) with (fillfactor = 80);
 create index effects_due on effects (connector, state, next_check_at) where open;
-create index effects_target on effects (target_record, target_system, tenant_id) where open;
+create index effects_target on effects (target_record, target_system, tenant_id) where state in ('sending', 'unknown');
 
 -- An attempt is committed before the first byte leaves; its outcome is added once, by whoever made the attempt, even when the
 -- effect is no longer theirs.

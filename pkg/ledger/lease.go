@@ -201,7 +201,7 @@ epoch as materialized (select epoch from kill_switch_epoch),
 closed as materialized (select scope, scope_key from kill_switches where closed),
 sendable as materialized (
   select e.tenant_id, e.run_id, e.revision, e.ordinal, e.target_system, e.target_record, e.created_at, i.ord,
-    (select 1 from effects o where o.open and o.tenant_id = e.tenant_id and o.target_system = e.target_system
+    (select 1 from effects o where o.tenant_id = e.tenant_id and o.target_system = e.target_system
         and o.target_record = e.target_record and o.state in ('sending', 'unknown')
         and (o.run_id, o.revision, o.ordinal) <> (e.run_id, e.revision, e.ordinal) limit 1) is null
     and not exists (select from closed s where s.scope = 'global'

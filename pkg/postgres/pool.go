@@ -74,6 +74,7 @@ func Open(ctx context.Context, cfg PoolConfig) (*pgxpool.Pool, error) {
 	if cfg.Role != "" {
 		params["role"] = cfg.Role
 	}
+	parsed.AfterConnect = registerUUID
 	pool, err := pgxpool.NewWithConfig(ctx, parsed)
 	if err != nil {
 		return nil, fmt.Errorf("open Postgres: %w", err)
