@@ -82,6 +82,12 @@ func (b *bench) take(keys ...string) {
 	}
 }
 
+// due ends the backoff of one effect: other cases share the database.
+func (b *bench) due(key string) {
+	b.t.Helper()
+	b.Exec(`update effects set next_check_at = clock_timestamp() where run_id = $1`, servicetest.Effect(key).RunID)
+}
+
 // again makes every effect due and polls.
 func (b *bench) again() {
 	b.t.Helper()
