@@ -73,12 +73,6 @@ func (f *follower) hear(data []byte) {
 	f.told[event.Subject()] = append(f.told[event.Subject()], event)
 }
 
-// Told is what the tenant has been told about the event's run, oldest first and each once.
-func (w *World) Told(e Event) []contracts.Event {
-	w.events.read()
-	return w.events.about(e.RunID().String())
-}
-
 func (f *follower) about(subject string) []contracts.Event {
 	f.mu.Lock()
 	defer f.mu.Unlock()
