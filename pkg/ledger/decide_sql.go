@@ -44,7 +44,7 @@ with seen as (
   insert into effects (tenant_id, run_id, revision, ordinal, intent_hash, authorization_id, operation_id, action_type, connector,
     operation, target_system, target_record, execute_by, next_check_at)
   select tenant_id, run_id, revision, 1, intent_hash, authorization_id, operation_id, action_type, connector, operation,
-    target_system, target_record, now + make_interval(secs => execute_seconds), now + make_interval(secs => $33)
+    target_system, target_record, now + make_interval(secs => execute_seconds), now
   from locked where may and authorization_id is not null
 ), asked as (
   insert into approvals (tenant_id, run_id, intent_hash, approval_id, action_type, audience, reasons, correlation_id, decide_by,
@@ -58,7 +58,7 @@ with seen as (
 ), queue as (insert into pending (event_id) select event_id from locked where may),
 audit as (
   insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state, detail)
-  select tenant_id, run_id, $34, move, from_state, to_state,
+  select tenant_id, run_id, $33, move, from_state, to_state,
     jsonb_build_object('route', route, 'policy_version', policy_version, 'intent_hash', encode(intent_hash, 'hex'))
   from locked where may
 )
@@ -104,7 +104,7 @@ func decideArgs(batch []*decision) []any {
 		column(batch, func(d *decision) []byte { return d.event.payload }),
 		column(batch, func(d *decision) string { return d.Intent.CorrelationID }),
 		column(batch, func(d *decision) string { return OperationID(d.Intent.RunID, d.Intent.Revision, 1) }),
-		inboxPolicy, dispatchSweepAfter.Seconds(), Policy,
+		inboxPolicy, Policy,
 	}
 }
 

@@ -13,9 +13,6 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/canonical"
 )
 
-// dispatchSweepAfter is how long an effect may wait for the event that requests it before the dispatcher's own poll looks at it.
-const dispatchSweepAfter = 5 * time.Second
-
 // killSwitchLock is the advisory lock between leasing, which shares it, and closing a switch, which takes it alone: once a
 // switch is closed, no lease that has not seen it can still commit (D15).
 const killSwitchLock = 0x686f6c64
@@ -109,7 +106,7 @@ func runIDs(keys []EffectKey) []string {
 }
 
 // candidatesSQL picks and locks rows. Another dispatcher's rows are skipped, not waited for. What was requested and finds no free
-// slot is due at once. The target's advisory lock makes the next statement's look at the target final.
+// slot waits for the poll: every effect is due from its insertion. The target's advisory lock makes the next statement's look at the target final.
 const candidatesSQL = `
 with requested as materialized (
   select e.tenant_id, e.run_id, e.revision, e.ordinal, e.connector, e.target_system, e.target_record, 0 as rank
@@ -134,10 +131,6 @@ with requested as materialized (
   select u.*, row_number() over (partition by u.tenant_id, u.connector order by u.rank) as place
   from (select * from requested union all select d.* from due d
     where not exists (select from requested r where (r.tenant_id, r.run_id, r.revision, r.ordinal) = (d.tenant_id, d.run_id, d.revision, d.ordinal))) u
-), waiting as (
-  update effects e set next_check_at = clock_timestamp() from ranked k left join slots s using (tenant_id, connector)
-  where k.rank = 0 and k.place > coalesce(s.free, 0)
-    and e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.revision and e.ordinal = k.ordinal
 ), candidates as materialized (
   select k.* from ranked k join slots s using (tenant_id, connector) where k.place <= s.free
 )

@@ -271,10 +271,11 @@ func TestLeaseByTime(t *testing.T) { // B4: the dispatcher needs no event
 	t.Run("EffectWhoseTimeHasComeNeedsNoEvent", func(t *testing.T) {
 		t.Parallel()
 		b := ledgertest.New(t)
-		b.Approved("k1")
-		require.Empty(t, due(t, b, 10), "the event goes first")
-		b.Exec(`update effects set next_check_at = clock_timestamp()`)
-		require.Len(t, due(t, b, 10), 1)
+		b.Approved("k1", "k2")
+		b.Exec(`update effects set next_check_at = clock_timestamp() + interval '1 hour' where run_id = $1`, ledger.RunID(ledgertest.Tenant, "k2"))
+		leased := due(t, b, 10)
+		require.Len(t, leased, 1)
+		require.Equal(t, "k1", leased[0].RunKey, "due from its insertion")
 	})
 
 	t.Run("NoMoreAreLeasedThanTheConnectorCanTake", func(t *testing.T) { // D11

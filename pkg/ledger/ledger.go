@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/holdpoint/holdpoint/pkg/fault"
@@ -141,9 +142,10 @@ func split[T any](items []T, run func([]T) error, bad func(T, error)) error {
 	return split(items[half:], run, bad)
 }
 
-// column is one field of every item, as an array parameter.
-func column[T, V any](items []T, field func(T) V) []V {
-	out := make([]V, len(items))
+// column is one field of every item, as an array parameter. pgx walks a plain slice by reflection, which was a seventh of the
+// CPU under load; a FlatArray it walks by index.
+func column[T, V any](items []T, field func(T) V) pgtype.FlatArray[V] {
+	out := make(pgtype.FlatArray[V], len(items))
 	for i, item := range items {
 		out[i] = field(item)
 	}

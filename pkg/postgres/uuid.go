@@ -41,9 +41,23 @@ func (p *encodeUUID) Encode(value any, buf []byte) ([]byte, error) {
 	return p.next.Encode(native(value.(uuid.UUID)), buf)
 }
 
+// encodeUUIDPointer is for a column that may be null; pgx handles the nil pointer before it asks a plan.
+type encodeUUIDPointer struct{ next pgtype.EncodePlan }
+
+func (p *encodeUUIDPointer) SetNext(next pgtype.EncodePlan) { p.next = next }
+
+func (p *encodeUUIDPointer) Encode(value any, buf []byte) ([]byte, error) {
+	return p.next.Encode(native(*value.(*uuid.UUID)), buf)
+}
+
 func wrapUUIDToEncode(value any) (pgtype.WrappedEncodePlanNextSetter, any, bool) {
-	id, ok := value.(uuid.UUID)
-	return &encodeUUID{}, native(id), ok
+	switch value.(type) {
+	case uuid.UUID:
+		return &encodeUUID{}, native{}, true
+	case *uuid.UUID:
+		return &encodeUUIDPointer{}, native{}, true
+	}
+	return nil, nil, false
 }
 
 type scanUUID struct{ next pgtype.ScanPlan }

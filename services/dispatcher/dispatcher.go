@@ -93,8 +93,8 @@ func New(env *service.Env, settings Settings) (*Dispatcher, error) {
 	if !settings.Enabled {
 		env.Log.Warn("AI_ACTIONS_ENABLED is not true: effects are kept and nothing is sent")
 	}
-	d.confirm = ledger.NewGroup(ledger.GroupConfig[ledger.Fence, ledger.Leave]{Run: env.Ledger.Confirm})
-	d.outcomes = ledger.NewGroup(ledger.GroupConfig[ledger.Settlement, recorded]{Run: service.Waking(env, d.settle)})
+	d.confirm = ledger.NewGroup(ledger.GroupConfig[ledger.Fence, ledger.Leave]{Run: env.Ledger.Confirm, Workers: 1})
+	d.outcomes = ledger.NewGroup(ledger.GroupConfig[ledger.Settlement, recorded]{Run: service.Waking(env, d.settle), Workers: 1})
 	return d, nil
 }
 
