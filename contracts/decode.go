@@ -26,6 +26,7 @@ var registry = map[string]func() Data{
 	TypeRunEnded:         func() Data { return new(RunEnded) },
 	TypeRunConflict:      func() Data { return new(RunConflict) },
 	TypeRunRefused:       func() Data { return new(RunRefused) },
+	TypeApprovalDecided:  func() Data { return new(ApprovalDecided) },
 }
 
 // Decode reads an event in structured CloudEvents JSON; e.Data is a pointer to one of this package's data types.

@@ -20,9 +20,9 @@ func (e Event) AppendJSON(dst []byte) []byte {
 	dst = appendString(dst, e.Data.Type())
 	dst = append(dst, `,"subject":`...)
 	dst = appendString(dst, e.Subject())
-	dst = append(dst, `,"time":"`...)
-	dst = e.Time.UTC().Truncate(time.Microsecond).AppendFormat(dst, timeLayout)
-	dst = append(dst, `","datacontenttype":"application/json"`...)
+	dst = append(dst, `,"time":`...)
+	dst = appendTime(dst, e.Time)
+	dst = append(dst, `,"datacontenttype":"application/json"`...)
 	if e.TraceParent != "" {
 		dst = append(dst, `,"traceparent":`...)
 		dst = appendString(dst, e.TraceParent)
@@ -48,6 +48,12 @@ func appendFields(dst []byte, fields []field) []byte {
 		dst = f.append(dst)
 	}
 	return append(dst, '}')
+}
+
+func appendTime(dst []byte, t time.Time) []byte {
+	dst = append(dst, '"')
+	dst = t.UTC().Truncate(time.Microsecond).AppendFormat(dst, timeLayout)
+	return append(dst, '"')
 }
 
 func appendList(dst []byte, list []string) []byte {

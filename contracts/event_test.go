@@ -37,6 +37,9 @@ func samples() map[string]Data {
 			OperationID: "op-9c1d"},
 		"run.conflict.v1": &RunConflict{RunRef: ref, Source: "crm-enrichment", StoredHash: "v1:51c0",
 			ReceivedHash: "v1:77aa"},
+		"approval.decided.v1": &ApprovalDecided{RunRef: ref, ApprovalID: "01939e1c-0000-7000-8000-0000000000a1",
+			Decision: DecisionApprove, Final: true, ReviewerID: "https://id.example.test#nora",
+			Reason: "the customer was charged twice", DecidedAt: sampleMeta.Time, IntentRevision: 2, IntentHash: "v1:8a7f"},
 		"run.refused.v1": &RunRefused{TenantID: "demo", Source: "crm-enrichment", Reason: CodeKeyMissing,
 			MessageID: "msg-1", Detail: "header Idempotency-Key is missing"},
 	}
@@ -96,6 +99,7 @@ func TestEvent(t *testing.T) {
 			"run.ended.v1":          "holdpoint.events.demo.run.ended",
 			"run.conflict.v1":       "holdpoint.events.demo.run.conflict",
 			"run.refused.v1":        "holdpoint.events.demo.run.refused",
+			"approval.decided.v1":   "holdpoint.events.demo.approval.decided",
 		}
 		for name, data := range samples() {
 			require.Equal(t, want[name], data.BusSubject())

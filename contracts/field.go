@@ -7,13 +7,14 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // field is one member of a JSON object: its wire name and where its value lives. One list of fields per type serves the
 // encoder, the decoder and the checks, so that none of them can know a member that the others do not.
 type field struct {
 	name     string
-	into     any // *string, *int, *[]string, or *json.RawMessage
+	into     any // *string, *int, *bool, *time.Time, *[]string, or *json.RawMessage
 	optional bool
 	allowed  []string // closed list of a *string; nil allows all
 }
@@ -25,6 +26,10 @@ func (f field) empty() bool {
 		return *v == ""
 	case *int:
 		return *v == 0
+	case *bool:
+		return f.optional && !*v // both values of a required one say something
+	case *time.Time:
+		return v.IsZero()
 	case *[]string:
 		return len(*v) == 0
 	case *json.RawMessage:
@@ -57,6 +62,10 @@ func (f field) append(dst []byte) []byte {
 		return appendString(dst, *v)
 	case *int:
 		return strconv.AppendInt(dst, int64(*v), 10)
+	case *bool:
+		return strconv.AppendBool(dst, *v)
+	case *time.Time:
+		return appendTime(dst, *v)
 	case *[]string:
 		return appendList(dst, *v)
 	case *json.RawMessage:
@@ -76,6 +85,10 @@ func (f field) set(raw []byte) error {
 			return fmt.Errorf("%s must be a plain integer, found %s", f.name, clip(raw))
 		}
 		*v = n
+	case *bool:
+		return f.setBool(v, raw)
+	case *time.Time:
+		return f.setTime(v, raw)
 	case *[]string:
 		return f.setList(v, raw)
 	case *json.RawMessage:
@@ -90,6 +103,30 @@ func (f field) setString(into *string, raw []byte) error {
 		return fmt.Errorf("%s must be a string, found %s", f.name, clip(raw))
 	}
 	*into = s
+	return nil
+}
+
+func (f field) setBool(into *bool, raw []byte) error {
+	switch string(raw) {
+	case "true", "false":
+		*into = raw[0] == 't'
+		return nil
+	}
+	return fmt.Errorf("%s must be true or false, found %s", f.name, clip(raw))
+}
+
+// setTime keeps what timeLayout can write again: microseconds, and years of four digits in UTC.
+func (f field) setTime(into *time.Time, raw []byte) error {
+	text, err := unquote(raw)
+	if err != nil {
+		return fmt.Errorf("%s must be a string, found %s", f.name, clip(raw))
+	}
+	at, err := time.Parse(time.RFC3339Nano, text)
+	at = at.UTC().Truncate(time.Microsecond)
+	if err != nil || at.Year() < 0 || at.Year() > 9999 {
+		return fmt.Errorf("%s is %s, which is not RFC 3339", f.name, clip(raw))
+	}
+	*into = at
 	return nil
 }
 
@@ -132,6 +169,11 @@ func read(object []byte, fields []field) error {
 	})
 	if err != nil {
 		return err
+	}
+	for i, f := range fields { // an absent text, number or list is found by being empty
+		if _, ok := f.into.(*bool); ok && !f.optional && seen&(1<<i) == 0 {
+			errs = append(errs, fmt.Errorf("%s is missing", f.name))
+		}
 	}
 	if len(errs) > 0 {
 		return errors.Join(errs...) // what a bad member left empty would only be reported twice

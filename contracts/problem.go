@@ -18,6 +18,9 @@ const (
 	CodeKeyAmbiguous         = "key_ambiguous"    // two keys
 	CodePayloadMismatch      = "payload_mismatch" // K4
 	CodeOwnershipLost        = "ownership_lost"   // K8
+	CodeNoApproval           = "no_approval"      // no such request, or not one that the caller may see
+	CodeNotDecided           = "not_decided"      // another decision stands, or what was shown has changed
+	CodeSignInAgain          = "sign_in_again"    // the sign-in is too long ago for this
 	CodeUnauthenticated      = "unauthenticated"  //
 	CodeForbidden            = "forbidden"        //
 	CodeUnavailable          = "unavailable"      // nothing was stored; try again
@@ -41,6 +44,9 @@ var problemKinds = map[string]problemKind{
 	CodeKeyAmbiguous:         {http.StatusBadRequest, "There is more than one idempotency key"},
 	CodePayloadMismatch:      {http.StatusUnprocessableEntity, "The key was used with another payload"},
 	CodeOwnershipLost:        {http.StatusConflict, "The lease is no longer yours"},
+	CodeNoApproval:           {http.StatusNotFound, "There is no such request"},
+	CodeNotDecided:           {http.StatusConflict, "The decision did not count"},
+	CodeSignInAgain:          {http.StatusUnauthorized, "A more recent sign-in is needed"},
 	CodeUnauthenticated:      {http.StatusUnauthorized, "The caller is not known"},
 	CodeForbidden:            {http.StatusForbidden, "The caller may not do this"},
 	CodeUnavailable:          {http.StatusServiceUnavailable, "Nothing was stored; try again"},

@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"github.com/stretchr/testify/require"
@@ -138,6 +139,7 @@ func requireSameMembers(t *testing.T, name string, fields []field, schema map[st
 		}
 		types := map[any]string{
 			reflect.TypeFor[*string](): "string", reflect.TypeFor[*int](): "integer",
+			reflect.TypeFor[*bool](): "boolean", reflect.TypeFor[*time.Time](): "string",
 			reflect.TypeFor[*[]string](): "array", reflect.TypeFor[*json.RawMessage](): "object",
 		}
 		require.Equal(t, types[reflect.TypeOf(f.into)], property["type"], "%s: type of %s", name, f.name)

@@ -13,21 +13,26 @@ import (
 const (
 	Payments = "payments"
 	CRM      = "crm"
+	Mailbox  = "mail"  // takes mail over SMTP; Deliver
+	Webhooks = "hooks" // an integrator's endpoints; Receive
 )
 
 // Operations by which faults match and under which writes are recorded. Only create and update are ever recorded.
 const (
-	Create = "create"
-	Update = "update"
-	Read   = "read"   // one object by its id
-	Lookup = "lookup" // search by reference or external id
+	Create  = "create"
+	Update  = "update"
+	Read    = "read"    // one object by its id
+	Lookup  = "lookup"  // search by reference or external id
+	Deliver = "deliver" // one recipient of one message
+	Receive = "receive" // one webhook
 )
 
 // Config is what a sandbox needs. Only DataDir has no default.
 type Config struct {
 	Addr      string // host:port to listen on; "" is a free port on 127.0.0.1
+	SMTPAddr  string // host:port to take mail on; "" is a free port on 127.0.0.1
 	DataDir   string // directory of the ledger; made when absent, used by one process at a time
-	ReadyFile string // where Run writes {"url","addr","pid"} once it listens; "" writes nothing
+	ReadyFile string // where Run writes {"url","addr","smtp","pid"} once it listens; "" writes nothing
 
 	Payments Personality
 	CRM      Personality
@@ -63,6 +68,7 @@ func (p Personality) validate(name string) error {
 
 func (c *Config) withDefaults() {
 	c.Addr = cmp.Or(c.Addr, "127.0.0.1:0")
+	c.SMTPAddr = cmp.Or(c.SMTPAddr, "127.0.0.1:0")
 	c.CommitDelay = cmp.Or(c.CommitDelay, time.Millisecond)
 	c.MaxBody = cmp.Or(c.MaxBody, 1<<20)
 	c.Logger = cmp.Or(c.Logger, slog.Default())
@@ -78,6 +84,9 @@ func (c *Config) validate() error {
 	}
 	if _, _, err := net.SplitHostPort(c.Addr); err != nil {
 		errs = append(errs, fmt.Errorf("Addr is not host:port: %w", err))
+	}
+	if _, _, err := net.SplitHostPort(c.SMTPAddr); err != nil {
+		errs = append(errs, fmt.Errorf("SMTPAddr is not host:port: %w", err))
 	}
 	if c.CommitDelay < 0 || c.CommitDelay > time.Second {
 		errs = append(errs, fmt.Errorf("CommitDelay %s is outside 0 to 1s", c.CommitDelay))

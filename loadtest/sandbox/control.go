@@ -30,7 +30,7 @@ type Check struct {
 }
 
 func (s *Server) health(w http.ResponseWriter, _ *http.Request) {
-	if err := s.ledger.read(func() {}); err != nil {
+	if err := errors.Join(s.ledger.read(func() {}), s.inbox.healthy()); err != nil {
 		respond(w, http.StatusServiceUnavailable, unavailable(err).view())
 		return
 	}

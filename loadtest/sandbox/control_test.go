@@ -108,9 +108,9 @@ func TestControl(t *testing.T) {
 	t.Run("ConfigurationNamesEveryMistake", func(t *testing.T) {
 		t.Parallel()
 		_, err := sandbox.New(sandbox.Config{
-			Addr: "nonsense", CommitDelay: time.Hour, MaxBody: -1, CRM: sandbox.Personality{KeyWindow: -1},
+			Addr: "nonsense", SMTPAddr: "25", CommitDelay: time.Hour, MaxBody: -1, CRM: sandbox.Personality{KeyWindow: -1},
 		})
-		for _, want := range []string{"DataDir", "Addr", "CommitDelay", "MaxBody", "CRM"} {
+		for _, want := range []string{"DataDir", "Addr is", "SMTPAddr", "CommitDelay", "MaxBody", "CRM"} {
 			require.ErrorContains(t, err, want)
 		}
 	})

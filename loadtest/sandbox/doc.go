@@ -1,6 +1,7 @@
-// Package sandbox plays the external systems that effects reach: a payments API and a CRM API over HTTP. It keeps its
-// own durable ledger of the writes it accepted, so that a test can ask the outside world, and not the system under
-// test, how often something happened. It runs as its own process, which crash tests never kill.
+// Package sandbox plays the external systems that effects and notices reach: a payments API and a CRM API over HTTP, a
+// mail server over SMTP, and an integrator's webhook endpoints. It keeps its own durable ledger of the writes it
+// accepted, so that a test can ask the outside world, and not the system under test, how often something happened. It
+// runs as its own process, which crash tests never kill.
 //
 // # A write's life
 //
@@ -23,6 +24,14 @@
 // The reference of a write is the member "reference" of its body, else the header X-Operation-Id. Every answer carries
 // X-Request-Id. Errors are {"error":{"code","message"}}.
 //
-// Control, for tests only: /_sandbox/faults, /_sandbox/personality/{system}, /_sandbox/writes, /_sandbox/summary and
-// /healthz. Client speaks it.
+// Mail: SMTP without authentication or TLS, on a port of its own. Everybody's mail is taken, up to 1 MiB and 50
+// recipients a message, and goes to nobody: people read it at /mail.
+//
+// Webhooks: POST /hooks/{name} answers 204; people see them at /hooks.
+//
+// Both answer only once what came is on disk, in mail.log and hooks.log, which keep everything. Memory, and so every
+// page and list, holds of each kind the newest 2,000 items and 64 MiB. They count in no summary of writes.
+//
+// Control, for tests only: /_sandbox/faults, /_sandbox/personality/{system}, /_sandbox/writes, /_sandbox/summary,
+// /_sandbox/mail?to=ADDR&after=ID, /_sandbox/hooks?name=NAME&after=ID, /_sandbox/smtp and /healthz. Client speaks it.
 package sandbox

@@ -94,25 +94,35 @@ func TestRestart(t *testing.T) {
 	})
 }
 
-func TestKilledProcessKeepsEveryAcknowledgedWrite(t *testing.T) {
-	t.Parallel()
-	dir := t.TempDir()
-	cmd := exec.Command(os.Args[0])
+// ownProcess runs a sandbox on the directory in a process of its own.
+func ownProcess(t *testing.T, dir string) (w world, cmd *exec.Cmd) {
+	t.Helper()
+	cmd = exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), "SANDBOX_TEST_DIR="+dir)
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { cmd.Process.Kill() })
 
 	var ready struct {
-		URL string `json:"url"`
-		PID int    `json:"pid"`
+		URL  string `json:"url"`
+		SMTP string `json:"smtp"`
+		PID  int    `json:"pid"`
 	}
 	require.Eventually(t, func() bool {
 		content, err := os.ReadFile(filepath.Join(dir, "ready.json"))
 		return err == nil && json.Unmarshal(content, &ready) == nil
 	}, 30*time.Second, 5*time.Millisecond)
 	require.Equal(t, cmd.Process.Pid, ready.PID)
+	w = world{Client: sandbox.NewClient(ready.URL), t: t, http: caller()}
+	addr, err := w.SMTPAddr(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, ready.SMTP, addr)
+	return w, cmd
+}
 
-	w := world{Client: sandbox.NewClient(ready.URL), t: t, http: caller()}
+func TestKilledProcessKeepsEveryAcknowledgedWrite(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	w, cmd := ownProcess(t, dir)
 	var mu sync.Mutex
 	var acknowledged []string
 	enough := make(chan struct{})

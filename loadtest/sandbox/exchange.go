@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// exchange is one request to one of the two APIs, on its way through its fault plan.
+// exchange is one request to one of the APIs, on its way through its fault plan.
 type exchange struct {
 	server *Server
 	w      http.ResponseWriter
@@ -35,17 +35,27 @@ func (s *Server) serve(system, operation string, handle func(*exchange)) http.Ha
 	}
 }
 
-// decode reads the body into v and answers 400 or 413 where it cannot.
-func (x *exchange) decode(v any) bool {
+// readBody answers 400 or 413 where there is no whole body of an allowed size.
+func (x *exchange) readBody() bool {
 	body, err := io.ReadAll(http.MaxBytesReader(x.w, x.r.Body, x.server.cfg.MaxBody))
-	if err == nil {
-		x.body = body
-		err = json.Unmarshal(body, v)
-	}
 	if tooLarge := (*http.MaxBytesError)(nil); errors.As(err, &tooLarge) {
 		x.refuse(&problem{http.StatusRequestEntityTooLarge, "too_large", err.Error()})
 		return false
 	}
+	if err != nil {
+		x.refuse(badRequest("read the body: %v", err))
+		return false
+	}
+	x.body = body
+	return true
+}
+
+// decode reads the body into v and answers as readBody does where it cannot.
+func (x *exchange) decode(v any) bool {
+	if !x.readBody() {
+		return false
+	}
+	err := json.Unmarshal(x.body, v)
 	if err != nil {
 		x.refuse(badRequest("the body is not the JSON object this call takes: %v", err))
 	}
@@ -106,7 +116,7 @@ func (x *exchange) write(target string, w *Write, check draft) {
 		return
 	}
 	x.server.ledger.news.tell()
-	x.signal(w)
+	x.server.signal(x.plan.signals, w.Reference, w)
 	x.finish(w.success())
 }
 
@@ -148,15 +158,17 @@ func (x *exchange) repeat(first *Write, refused *problem) {
 }
 
 // pause waits out the plan's delay. It ends early only with the server: a caller that gave up is accepted all the same.
-func (x *exchange) pause() {
-	if x.plan.delay == 0 {
+func (x *exchange) pause() { x.server.pause(x.plan.delay) }
+
+func (s *Server) pause(delay time.Duration) {
+	if delay == 0 {
 		return
 	}
-	timer := time.NewTimer(x.plan.delay)
+	timer := time.NewTimer(delay)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case <-x.server.closing:
+	case <-s.closing:
 	}
 }
 
@@ -184,7 +196,11 @@ func (x *exchange) refuse(p *problem) { respond(x.w, p.status, p.view()) }
 // hang says nothing until the caller has gone, the server closes, or the fault's duration is over, and then cuts the
 // connection.
 func (x *exchange) hang(fault *Fault) {
-	ctx := x.r.Context()
+	x.server.hang(x.r.Context(), fault)
+	x.reset()
+}
+
+func (s *Server) hang(ctx context.Context, fault *Fault) {
 	if fault.Duration > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, time.Duration(fault.Duration))
@@ -192,9 +208,8 @@ func (x *exchange) hang(fault *Fault) {
 	}
 	select {
 	case <-ctx.Done():
-	case <-x.server.closing:
+	case <-s.closing:
 	}
-	x.reset()
 }
 
 // reset cuts the connection with a TCP reset and without an answer.
@@ -203,6 +218,10 @@ func (x *exchange) reset() {
 	if err != nil {
 		panic(http.ErrAbortHandler) // the server then closes the connection itself
 	}
+	cut(conn)
+}
+
+func cut(conn net.Conn) {
 	if tcp, ok := conn.(*net.TCPConn); ok {
 		tcp.SetLinger(0)
 	}

@@ -14,9 +14,11 @@ import (
 type Kind string
 
 // The kinds of fault. "Accepted" means that the write is durable in the sandbox's ledger. On reads, the accept kinds
-// act after the object was read.
+// act after the object was read. On mail, faults before acceptance act when a recipient is named (RCPT TO) and the
+// others at the end of the message. A Status outside 400 to 599 is the reply code 451 there, RateLimit and Redirect are
+// plain errors, and TruncateBody cuts the connection. Key and lookup faults mean nothing to mail and webhooks.
 const (
-	// RefuseConnection closes the listener and all idle connections for Duration, at once: dialling is refused. It
+	// RefuseConnection closes the HTTP listener and all idle connections for Duration, at once: dialling is refused. It
 	// takes no Match.
 	RefuseConnection Kind = "refuse_connection"
 	// Delay waits Duration before accepting, with the idempotency key already taken. A caller that gives up is not
@@ -29,7 +31,7 @@ const (
 	Redirect          Kind = "redirect"            // answers Status with Location
 	RateLimit         Kind = "rate_limit"          // answers 429 with RetryAfter as it stands; "" sends no header
 
-	Signal           Kind = "signal"             // posts the write to URL before answering, and waits for the reply
+	Signal           Kind = "signal"             // posts what was accepted to URL before answering, and waits for the reply
 	ErrorAfterAccept Kind = "error_after_accept" // accepts, then answers Status; Sticky stores it under the key
 	AcceptThenHang   Kind = "accept_then_hang"   // accepts, then never answers; Duration bounds it, then a reset
 	AcceptThenReset  Kind = "accept_then_reset"  // accepts, then cuts the connection

@@ -8,11 +8,11 @@ import (
 	"strings"
 )
 
-// Match selects requests. Every field that is set must hold; the zero value selects all requests to the two APIs.
+// Match selects requests. Every field that is set must hold; the zero value selects all requests to all systems.
 type Match struct {
 	System     string `json:"system,omitempty"`
 	Operation  string `json:"operation,omitempty"`
-	Reference  string `json:"reference,omitempty"`
+	Reference  string `json:"reference,omitempty"` // mail: the recipient in lower case; hooks: the Webhook-Id
 	PathPrefix string `json:"path_prefix,omitempty"`
 
 	// Nth lets only the nth request (1, 2, …) that the fields above select feel the fault.

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/emersion/go-smtp"
 )
 
 // shutdownGrace is how long a stopping sandbox lets answers finish.
@@ -25,10 +27,14 @@ type Server struct {
 	cfg     Config
 	gate    *gate
 	ledger  *ledger
+	inbox   *inbox
 	rules   *rules
 	http    *http.Server
+	smtp    *smtp.Server
 	signals *http.Client
 	closing chan struct{} // closed when Run begins to stop: whoever hangs or delays lets go
+
+	smtpListener net.Listener
 
 	boot     string // makes request ids unique across restarts
 	requests atomic.Uint64
@@ -38,32 +44,47 @@ type Server struct {
 	unused        map[net.Conn]bool // connections that have not sent a byte yet
 }
 
-// New opens the ledger and the listener, so that Addr is known. Run must follow; it closes both.
+// New opens the ledger and the listeners, so that Addr and SMTPAddr are known. Run must follow; it closes them.
 func New(cfg Config) (*Server, error) {
 	cfg.withDefaults()
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("sandbox configuration: %w", err)
 	}
-	opened, err := openLedger(cfg.DataDir, cfg.CommitDelay)
-	if err != nil {
-		return nil, fmt.Errorf("open the sandbox's ledger: %w", err)
-	}
-	listener, err := openGate(cfg.Addr)
-	if err != nil {
-		return nil, errors.Join(fmt.Errorf("sandbox cannot listen: %w", err), opened.journal.close())
-	}
 	s := &Server{
-		cfg: cfg, gate: listener, ledger: opened,
-		rules:         &rules{news: opened.news},
+		cfg:           cfg,
 		signals:       &http.Client{Transport: &http.Transport{DisableKeepAlives: true}},
 		closing:       make(chan struct{}),
 		boot:          randomHex(4),
 		personalities: map[string]Personality{Payments: cfg.Payments, CRM: cfg.CRM},
 		unused:        map[net.Conn]bool{},
 	}
+	if err := s.open(); err != nil {
+		return nil, err
+	}
+	s.rules = &rules{news: s.ledger.news}
+	s.smtp = s.newMailServer()
 	s.http = &http.Server{Handler: s.identified(s.routes()), ReadHeaderTimeout: 10 * time.Second, ConnState: s.noteConn}
 	return s, nil
 }
+
+// open opens all that must be closed again, or nothing.
+func (s *Server) open() (err error) {
+	if s.ledger, err = openLedger(s.cfg.DataDir, s.cfg.CommitDelay); err != nil {
+		return fmt.Errorf("open the sandbox's ledger: %w", err)
+	}
+	if s.inbox, err = openInbox(s.cfg.DataDir, s.cfg.CommitDelay, s.ledger.news); err != nil {
+		return errors.Join(fmt.Errorf("open the sandbox's inbox: %w", err), s.ledger.journal.close())
+	}
+	if s.gate, err = openGate(s.cfg.Addr); err != nil {
+		return errors.Join(fmt.Errorf("sandbox cannot listen: %w", err), s.closeJournals())
+	}
+	if s.smtpListener, err = net.Listen("tcp", s.cfg.SMTPAddr); err != nil {
+		return errors.Join(fmt.Errorf("sandbox cannot listen for mail: %w", err), s.gate.Close(), s.closeJournals())
+	}
+	return nil
+}
+
+func (s *Server) closeJournals() error { return errors.Join(s.inbox.close(), s.ledger.journal.close()) }
 
 // Run makes a sandbox and serves it until the context ends: New and Server.Run in one.
 func Run(ctx context.Context, cfg Config) error {
@@ -77,13 +98,17 @@ func Run(ctx context.Context, cfg Config) error {
 // Addr is the host:port that the sandbox listens on.
 func (s *Server) Addr() string { return s.gate.addr }
 
+// SMTPAddr is the host:port that the sandbox takes mail on.
+func (s *Server) SMTPAddr() string { return s.smtpListener.Addr().String() }
+
 // URL is the base of all addresses, such as http://127.0.0.1:4010.
 func (s *Server) URL() string { return "http://" + s.Addr() }
 
-// Run serves until the context ends and returns nil then. It returns an error where the listener or the ledger failed.
+// Run serves until the context ends and returns nil then. It returns an error where a listener or the ledger failed.
 func (s *Server) Run(ctx context.Context) error {
-	served := make(chan error, 1)
+	served := make(chan error, 2)
 	go func() { served <- s.http.Serve(s.gate) }()
+	go func() { served <- s.smtp.Serve(s.smtpListener) }()
 	err := s.announce()
 	if err == nil {
 		select {
@@ -98,6 +123,7 @@ func (s *Server) Run(ctx context.Context) error {
 // stop lets the hanging go, the others finish, and closes the ledger last.
 func (s *Server) stop() error {
 	close(s.closing)
+	mailErr := s.stopMail()
 	s.dropUnused()
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownGrace)
 	defer cancel()
@@ -109,7 +135,7 @@ func (s *Server) stop() error {
 	if err != nil {
 		err = fmt.Errorf("stop the sandbox: %w", err)
 	}
-	return errors.Join(err, s.ledger.journal.close())
+	return errors.Join(mailErr, err, s.closeJournals())
 }
 
 // noteConn keeps track of connections that nobody has used. HTTP clients dial such ones in advance, and
@@ -134,11 +160,13 @@ func (s *Server) dropUnused() {
 
 // announce writes the ready file in one step, so that nobody reads half of it.
 func (s *Server) announce() error {
-	s.cfg.Logger.Info("sandbox is ready", "url", s.URL(), "data", s.cfg.DataDir)
+	s.cfg.Logger.Info("sandbox is ready", "url", s.URL(), "smtp", s.SMTPAddr(), "data", s.cfg.DataDir)
 	if s.cfg.ReadyFile == "" {
 		return nil
 	}
-	content, err := json.Marshal(map[string]any{"url": s.URL(), "addr": s.Addr(), "pid": os.Getpid()})
+	content, err := json.Marshal(map[string]any{
+		"url": s.URL(), "addr": s.Addr(), "smtp": s.SMTPAddr(), "pid": os.Getpid(),
+	})
 	if err != nil {
 		return err
 	}
@@ -178,12 +206,22 @@ func (s *Server) routes() http.Handler {
 	mux.Handle("GET /crm/contacts/{id}", s.serve(CRM, Read, readContact))
 	mux.Handle("GET /crm/updates", s.serve(CRM, Lookup, findUpdates))
 
+	mux.Handle("POST /hooks/{name}", s.serve(Webhooks, Receive, receiveHook))
+
+	mux.HandleFunc("GET /mail", s.mailsPage)
+	mux.HandleFunc("GET /mail/{id}", s.mailPage)
+	mux.HandleFunc("GET /hooks", s.hooksPage)
+	mux.HandleFunc("GET /hooks/{id}", s.hookPage)
+
 	mux.HandleFunc("GET /healthz", s.health)
 	mux.HandleFunc("POST /_sandbox/faults", s.addFaults)
 	mux.HandleFunc("GET /_sandbox/faults", s.listFaults)
 	mux.HandleFunc("DELETE /_sandbox/faults", s.clearFaults)
 	mux.HandleFunc("PUT /_sandbox/personality/{system}", s.setPersonality)
 	mux.HandleFunc("GET /_sandbox/writes", s.listWrites)
+	mux.HandleFunc("GET /_sandbox/mail", s.listMail)
+	mux.HandleFunc("GET /_sandbox/hooks", s.listHooks)
+	mux.HandleFunc("GET /_sandbox/smtp", s.showSMTP)
 	mux.HandleFunc("GET /_sandbox/summary", s.getSummary)
 	mux.HandleFunc("POST /_sandbox/summary", s.checkReferences)
 	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) {

@@ -11,18 +11,18 @@ import (
 // signalTimeout bounds a callback that nobody answers, which is usual: the process that would have is dead.
 const signalTimeout = 5 * time.Second
 
-// signal posts the accepted write to each planned URL and waits for the replies, before the caller gets its answer. A
-// crash test kills the caller from there. What becomes of the callback changes nothing for the write.
-func (x *exchange) signal(w *Write) {
-	for _, fault := range x.plan.signals {
-		if err := x.server.post(fault, w); err != nil {
-			x.server.cfg.Logger.Warn("a signal was not answered", "url", fault.URL, "reference", w.Reference, "error", err)
+// signal posts what was accepted to each planned URL and waits for the replies, before the caller gets its answer. A
+// crash test kills the caller from there. What becomes of the callback changes nothing for what was accepted.
+func (s *Server) signal(faults []*Fault, reference string, accepted any) {
+	for _, fault := range faults {
+		if err := s.post(fault, accepted); err != nil {
+			s.cfg.Logger.Warn("a signal was not answered", "url", fault.URL, "reference", reference, "error", err)
 		}
 	}
 }
 
-func (s *Server) post(fault *Fault, w *Write) error {
-	body, err := json.Marshal(w)
+func (s *Server) post(fault *Fault, accepted any) error {
+	body, err := json.Marshal(accepted)
 	if err != nil {
 		return err
 	}

@@ -31,6 +31,7 @@ func (d *declared) readActions(o *object) {
 		}
 		a.Schema = d.schema(part, true)
 		a.Evidence = readEvidence(part)
+		a.Review = readReview(part, a.Risk)
 		if len(a.Audience) == 0 { // P9: a review that nobody may decide can only expire
 			part.fail("audience", "must list at least one role that may decide")
 		}

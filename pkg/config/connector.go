@@ -2,7 +2,6 @@ package config
 
 import (
 	"net/url"
-	"slices"
 	"strings"
 	"time"
 )
@@ -37,14 +36,11 @@ func (d *declared) readConnectors(o *object) {
 			MaxResponse: int64(part.number("max_response", defaultMaxResponse, 1, 64<<20)),
 			Backoff:     readBackoff(part),
 		}
-		for _, host := range part.texts("allowed_hosts", nil) {
-			c.AllowedHosts = append(c.AllowedHosts, d.loader.expand(part, "allowed_hosts", host))
-		}
 		part.check("bearer_env", c.BearerEnv, variable)
 		if c.BearerEnv != "" && c.BearerFile != "" {
 			part.fail("bearer_file", "and bearer_env are both set; a connector has one credential")
 		}
-		checkHosts(part, c)
+		c.AllowedHosts = d.hosts(part, "base_url", checkBaseURL(part, c.BaseURL))
 		c.Operations = readOperations(part)
 		unique(seen, part, "id", c.ID)
 		part.close()
@@ -53,31 +49,14 @@ func (d *declared) readConnectors(o *object) {
 	}
 }
 
-// checkHosts holds the base URL to the hosts that may be dialled (D12). Where none are listed it is the base URL's own.
-func checkHosts(o *object, c *Connector) {
-	if c.BaseURL == "" {
-		return
-	}
-	base, err := url.Parse(c.BaseURL)
-	if err != nil || base.Scheme != "http" && base.Scheme != "https" || base.Host == "" {
-		o.fail("base_url", "is %s, which must be an absolute http or https URL", quote(c.BaseURL))
-		return
-	}
-	if base.User != nil || base.RawQuery != "" || base.Fragment != "" {
+// checkBaseURL is nil, and a problem, where the text cannot be what paths are added to.
+func checkBaseURL(o *object, text string) *url.URL {
+	base := absoluteURL(o, "base_url", text)
+	if base != nil && (base.User != nil || base.RawQuery != "" || base.Fragment != "") {
 		o.fail("base_url", "must have no user, query or fragment; credentials go in bearer_env or bearer_file")
-		return
+		return nil
 	}
-	if len(c.AllowedHosts) == 0 {
-		c.AllowedHosts = []string{base.Host}
-	}
-	for _, host := range c.AllowedHosts {
-		if u, err := url.Parse("//" + host); err != nil || u.Host != host || u.Hostname() == "" {
-			o.fail("allowed_hosts", "has %s, which must be host or host:port", quote(host))
-		}
-	}
-	if !slices.Contains(c.AllowedHosts, base.Host) && !slices.Contains(c.AllowedHosts, base.Hostname()) {
-		o.fail("allowed_hosts", "lacks %s, the host of base_url", quote(base.Host))
-	}
+	return base
 }
 
 func readBackoff(o *object) Backoff {

@@ -6,7 +6,8 @@ import "regexp"
 var variableRef = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}`)
 
 // expand reads variables out of the environment. Only what differs between installations of one configuration may do
-// so: where a system is and where its credential is found. Rules, schemas and actions mean the same everywhere.
+// so: where a system is, and where its credential is found or the credential itself. Rules, schemas and actions mean the
+// same everywhere.
 func (l *loader) expand(o *object, name, text string) string {
 	return variableRef.ReplaceAllStringFunc(text, func(ref string) string {
 		parts := variableRef.FindStringSubmatch(ref)

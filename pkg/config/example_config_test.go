@@ -38,6 +38,10 @@ func TestTheExampleConfigurationLoads(t *testing.T) {
 	require.Equal(t, []string{"support-lead"}, refund.Audience)
 	require.Equal(t, 4*time.Hour, refund.DecideWithin)
 	require.Equal(t, time.Hour, refund.ExecuteWithin)
+	require.Equal(t, config.ReviewRule{Quorum: 1, TypedReason: true, RecentSignIn: 15 * time.Minute}, refund.Review)
+	require.Equal(t, config.ReviewRule{Quorum: 1}, demo.Action("crm.contact.update").Review)
+	require.Equal(t, "/requested_by", demo.Sources[1].Requester)
+	require.Empty(t, demo.Sources[0].Requester)
 
 	crm := demo.Connectors[0]
 	require.Equal(t, "http://127.0.0.1:18080", crm.BaseURL)
@@ -53,4 +57,30 @@ func TestTheExampleConfigurationLoads(t *testing.T) {
 	require.Len(t, demo.PolicyVersion, 64)
 	require.Len(t, loaded.Version, 64)
 	require.Equal(t, "tenants/demo/policy.yaml", demo.Rules[0].Pos.File)
+}
+
+func TestTheExampleConfigurationHasAHumanGate(t *testing.T) {
+	t.Parallel()
+	loaded, err := newWorld(t).load()
+	require.NoError(t, err)
+	demo := loaded.Tenants[0]
+
+	for _, id := range []string{"rita", "nora", "sam", "otto", "carl"} {
+		person := demo.PersonBySubject("", id)
+		require.NotNil(t, person, id)
+		require.Equal(t, id, person.ID)
+		require.Equal(t, id+"@example.test", person.Email)
+		require.False(t, person.Disabled)
+	}
+	require.Equal(t, "rita", demo.PersonByAlias("rita@helpdesk.example.test").ID)
+	require.Equal(t, []string{"support-lead"}, demo.RolesOf(map[string]any{"groups": []any{"support-leads"}}))
+
+	require.Equal(t, []*config.Channel{
+		{ID: "support-mail", Kind: config.ChannelEmail, Roles: []string{"support-lead"}, Timeout: 10 * time.Second,
+			Email: &config.Email{Server: "127.0.0.1:7075", From: "holdpoint@example.test",
+				To: []string{"nora@example.test", "sam@example.test"}, TLS: config.TLSNone}},
+		{ID: "help-desk", Kind: config.ChannelWebhook, Timeout: 10 * time.Second,
+			Webhook: &config.Webhook{URL: "http://127.0.0.1:7080/hooks/help-desk", AllowedHosts: []string{"127.0.0.1:7080"},
+				Secret: "whsec_Zm9yIHRoZSBkZW1vIG9uIG9uZSBtYWNoaW5lIG9ubHk="}},
+	}, demo.Channels)
 }

@@ -24,16 +24,18 @@ const (
 	actionsFile    = "actions.yaml"
 	policyFile     = "policy.yaml"
 	connectorsFile = "connectors.yaml"
+	peopleFile     = "people.yaml"
 	schemasDir     = "schemas"
 )
 
 // LoadDir is Load of a directory.
 func LoadDir(dir string) (*Config, error) { return Load(os.DirFS(dir)) }
 
-// Load reads and checks a configuration directory: tenants/<id>/{tenant,sources,actions,policy,connectors}.yaml and
-// tenants/<id>/schemas/*.json. Its error joins an *Error for everything that is wrong, each with file, line and column.
-// Where a connector's base_url, allowed_hosts, bearer_env or bearer_file hold ${NAME} or ${NAME:-default}, the
-// environment of the process is read.
+// Load reads and checks a configuration directory: tenants/<id>/{tenant,sources,actions,policy,connectors}.yaml,
+// tenants/<id>/people.yaml where there is one, and tenants/<id>/schemas/*.json. Its error joins an *Error for
+// everything that is wrong, each with file, line and column. Where a connector's base_url, allowed_hosts, bearer_env or
+// bearer_file or a channel's url, allowed_hosts, secret or server hold ${NAME} or ${NAME:-default}, the environment of
+// the process is read.
 func Load(fsys fs.FS) (*Config, error) { return LoadEnv(fsys, os.LookupEnv) }
 
 // LoadEnv is Load with another environment.
@@ -117,9 +119,16 @@ func (l *loader) tenants() []*Tenant {
 type declared struct {
 	*Tenant
 
-	loader *loader
-	folder string
-	places map[any]*object // a *Source, *Action, *Rule or *Connector to where it stands
+	loader    *loader
+	folder    string
+	places    map[any]*object // a *Source, *Action, *Rule, *Connector, *Channel or keyName to where it stands
+	hasPeople bool            // whether there is a people.yaml
+}
+
+// reading is a file and what reads it.
+type reading struct {
+	file string
+	read func(*object)
 }
 
 func (l *loader) tenant(id, folder string) *Tenant {
@@ -129,22 +138,23 @@ func (l *loader) tenant(id, folder string) *Tenant {
 	d := &declared{Tenant: &Tenant{ID: id}, loader: l, folder: folder, places: map[any]*object{}}
 	d.checkNames()
 	complete := true
-	for _, part := range []struct {
-		file string
-		read func(*object)
-	}{
+	readings := []reading{
 		{tenantFile, d.readTenant},
 		{connectorsFile, d.readConnectors},
 		{sourcesFile, d.readSources},
 		{actionsFile, d.readActions},
 		{policyFile, d.readRules},
-	} {
-		o := d.open(part.file)
+	}
+	if d.hasPeople {
+		readings = append(readings, reading{peopleFile, d.readPeople})
+	}
+	for _, r := range readings {
+		o := d.open(r.file)
 		if o == nil {
 			complete = false
 			continue
 		}
-		part.read(o)
+		r.read(o)
 		o.close()
 	}
 	if complete { // else every reference into the missing file would be called wrong
@@ -163,14 +173,16 @@ func (d *declared) open(name string) *object {
 	return parseYAML(&d.loader.problems, file, data)
 }
 
-// checkNames refuses a misspelt file, which would silently declare nothing.
+// checkNames refuses a misspelt file, which would silently declare nothing, and notes whether the optional one is
+// there.
 func (d *declared) checkNames() {
-	allowed := []string{tenantFile, sourcesFile, actionsFile, policyFile, connectorsFile, schemasDir}
+	allowed := []string{tenantFile, sourcesFile, actionsFile, policyFile, connectorsFile, peopleFile, schemasDir}
 	entries, err := fs.ReadDir(d.loader.fsys, d.folder)
 	if err != nil {
 		d.loader.add(Position{File: d.folder}, "cannot be listed: %v", err)
 	}
 	for _, entry := range entries {
+		d.hasPeople = d.hasPeople || entry.Name() == peopleFile
 		if !strings.HasPrefix(entry.Name(), ".") && !slices.Contains(allowed, entry.Name()) {
 			d.loader.add(Position{File: path.Join(d.folder, entry.Name())}, "is not read, allowed here: %s",
 				strings.Join(allowed, ", "))

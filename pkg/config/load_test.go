@@ -293,7 +293,7 @@ func TestLoad(t *testing.T) {
 		require.ErrorContains(t, err, "tenants: cannot be listed")
 	})
 
-	t.Run("OnlyConnectorsReadTheEnvironment", func(t *testing.T) {
+	t.Run("NothingButPlacesAndCredentialsReadsTheEnvironment", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
 		w.env["HOLDPOINT_SANDBOX_URL"] = "https://crm.example.com/api"

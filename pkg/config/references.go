@@ -13,6 +13,7 @@ func (d *declared) checkReferences() {
 	for _, r := range d.Rules {
 		d.checkRule(r)
 	}
+	d.checkPeople()
 }
 
 func (d *declared) checkAction(a *Action) {

@@ -29,6 +29,7 @@ func (d *declared) readSources(o *object) {
 			MaxBytes:      int64(part.number("max_bytes", defaultMaxBytes, 1, largestMaxBytes)),
 			Proposal:      part.pointer("proposal"),
 			CorrelationID: part.pointer("correlation_id"),
+			Requester:     part.pointer("requester"),
 		}
 		s.Schema = d.schema(part, false)
 		s.Lease = readLease(part)

@@ -1,5 +1,8 @@
 package config
 
+// keyName finds the place of an API key, which has no address of its own.
+type keyName string
+
 func (d *declared) readTenant(o *object) {
 	d.DisplayName = o.text("display_name")
 	d.WorkflowVersions = o.texts("workflow_versions", func(at Position, text string) {
@@ -9,7 +12,7 @@ func (d *declared) readTenant(o *object) {
 	})
 	names, hashes := map[string]Position{}, map[string]Position{}
 	for _, key := range o.objects("api_keys") {
-		k := APIKey{Name: key.id("name", slug), SHA256: key.id("sha256", digest)}
+		k := APIKey{Name: key.id("name", slug), SHA256: key.id("sha256", digest), Owner: key.optID("owner", slug)}
 		k.Scopes = key.texts("scopes", func(at Position, text string) {
 			if text != ScopePublish && text != ScopeWork && text != ScopeRead {
 				key.problems.add(at, "scopes: %s is no scope, allowed: %s, %s, %s", quote(text), ScopePublish, ScopeWork, ScopeRead)
@@ -21,6 +24,7 @@ func (d *declared) readTenant(o *object) {
 		unique(names, key, "name", k.Name)
 		unique(hashes, key, "sha256", k.SHA256)
 		key.close()
+		d.places[keyName(k.Name)] = key
 		d.APIKeys = append(d.APIKeys, k)
 	}
 }

@@ -23,7 +23,10 @@ type Tenant struct {
 	Actions          []*Action
 	Rules            []*Rule
 	Connectors       []*Connector
-	PolicyVersion    string // hex SHA-256 over actions, schemas, workflow versions and rules (P2, P7)
+	People           []*Person  // whom the tenant knows; somebody who is not here may still hold a role
+	Roles            []*Role    // how a sign-in comes to hold a role
+	Channels         []*Channel // where reviewers are told that a decision waits
+	PolicyVersion    string     // hex SHA-256 over actions, schemas, workflow versions and rules (P2, P7)
 }
 
 // Scopes of an API key.
@@ -38,6 +41,7 @@ type APIKey struct {
 	Name   string
 	SHA256 string // hex SHA-256 of the key
 	Scopes []string
+	Owner  string // id of the person who answers for the program; "" where nobody is named
 }
 
 // Modes of a source: how a proposal gets attached to an event (M1).
@@ -57,7 +61,10 @@ type Source struct {
 	// CorrelationID is a JSON pointer to the id that every later record carries (K12); "" or absent in the body: the
 	// idempotency key serves.
 	CorrelationID string
-	Lease         Lease
+	// Requester is a JSON pointer to what the event calls the person who asked (see Tenant.PersonByAlias), whom
+	// separation of duties keeps from deciding (A5). "" where a machine sends and no person asked.
+	Requester string
+	Lease     Lease
 }
 
 // ActiveRules are the rules under which new events are claimed.
@@ -117,10 +124,19 @@ type Action struct {
 	Profession    string
 	Thresholds    map[string]string // exact decimals, read by rules as thresholds.NAME
 	Audience      []string          // roles that may decide
+	Review        ReviewRule
 	DecideWithin  time.Duration
 	ExecuteWithin time.Duration
 	Evidence      []EvidenceRule
 	Rejection     string // what the caller is told to do when this is rejected
+}
+
+// ReviewRule is what a decision about an action takes besides a role of its audience (A5, A6). The loader fills in the
+// defaults: one reviewer, and for high risk always a typed reason and a recent sign-in.
+type ReviewRule struct {
+	Quorum       int           // different people who must approve, from 1 to 10
+	TypedReason  bool          // an approval needs a reason in the reviewer's own words
+	RecentSignIn time.Duration // the longest that the sign-in may be ago; 0 asks for none
 }
 
 // Unattended reports whether the type may act with no person asked at all, as far as its own declaration goes (P5).
@@ -243,4 +259,65 @@ type Lookup struct {
 type Read struct {
 	Path    string // template; GET
 	Version string // JSON pointer
+}
+
+// Person is somebody whom the tenant knows. Only Issuer and Subject say who signed in (A4); all else is how others call
+// the person, and may change hands.
+type Person struct {
+	ID       string // slug; it stands in records of decisions
+	Name     string // as shown to others
+	Subject  string // OIDC `sub`
+	Issuer   string // OIDC `iss`; "" is the deployment's own issuer
+	Email    string
+	Aliases  []string // mail addresses and user names by which events may call the person, besides ID and Email
+	Disabled bool     // may decide nothing; is still found as the one who asked
+}
+
+// Role is held by every sign-in that has a listed value in a listed claim.
+type Role struct {
+	Name   string              // as in an action's audience
+	Claims map[string][]string // claim of the ID token to its accepted values, in exact letter case
+}
+
+// Kinds of a channel.
+const (
+	ChannelWebhook = "webhook"
+	ChannelEmail   = "email"
+)
+
+// Channel tells reviewers that a decision waits. It carries no authority: what it sends can be lost or repeated (A1).
+type Channel struct {
+	ID      string
+	Kind    string
+	Roles   []string      // audience roles that it serves; empty serves all
+	Webhook *Webhook      // set for ChannelWebhook alone
+	Email   *Email        // set for ChannelEmail alone
+	Timeout time.Duration // of one delivery
+}
+
+// Webhook receives signed HTTP posts (Standard Webhooks 1.0). Exactly one of Secret, SecretEnv and SecretFile is set;
+// wherever it is kept, the secret is "whsec_" and the base64 of 24 to 64 bytes.
+type Webhook struct {
+	URL          string   // absolute http or https; may hold a credential in its path or query, so keep it out of logs
+	Secret       string   // the secret itself, which must not be logged
+	SecretEnv    string   // environment variable that holds it
+	SecretFile   string   // file that holds it
+	AllowedHosts []string // host or host:port that may be dialled; checked at connect time (D12)
+}
+
+// How mail is protected on its way to the server.
+const (
+	TLSNone     = "none"     // for a server on this machine only
+	TLSStart    = "starttls" // the connection turns to TLS, or nothing is sent (RFC 3207)
+	TLSImplicit = "tls"      // TLS from the first byte (RFC 8314)
+)
+
+// Email is sent to fixed addresses by one SMTP server.
+type Email struct {
+	Server      string // host:port
+	From        string
+	To          []string
+	UsernameEnv string // environment variables of the login; both are "" where the server asks for none
+	PasswordEnv string
+	TLS         string
 }

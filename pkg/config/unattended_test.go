@@ -155,6 +155,11 @@ func TestVersions(t *testing.T) {
 		{"AThreshold", "actions.yaml", "refused: 5000.00", "refused: 5000.01", true},
 		{"ASchema", "schemas/payment.refund.json", `"GBP"`, `"CHF"`, true},
 		{"AWorkflowVersion", "tenant.yaml", "support-refunds@2", "support-refunds@3", true},
+		{"WhoMayBeAsked", "people.yaml", "id: carl", "id: charles", false},
+		{"ARolesClaims", "people.yaml", "[operators]", "[ops]", false},
+		{"AChannel", "people.yaml", "id: support-mail", "id: lead-mail", false},
+		{"TheQuorum", "actions.yaml", "quorum: 1", "quorum: 2", true},
+		{"HowRecentASignInIs", "actions.yaml", "quorum: 1", "recent_sign_in: 5m", true},
 		{"EvidenceAge", "actions.yaml", "max_age: 1h", "max_age: 2h", true},
 	}
 	for _, tc := range changes {

@@ -29,6 +29,8 @@ type Claim struct {
 	Headers       map[string]string
 	CorrelationID string
 	TraceParent   string
+	RequestedBy   string      // the person who asked, as the event says it; "" where it does not
+	SentBy        string      // the credential that brought it in
 	Lease         *LeaseTerms // a worker wants to own the run
 	Intent        *Intent     // the event carried its proposal
 }

@@ -18,18 +18,21 @@ const claimSQL = `
 with input as materialized (
   select * from unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::int[], $6::bytea[], $7::smallint[], $8::uuid[],
     $9::text[], $10::text[], $11::bytea[], $12::text[], $13::jsonb[], $14::uuid[], $15::float8[], $16::float8[], $17::bytea[],
-    $18::bytea[], $19::text[], $20::jsonb[], $21::int[], $22::uuid[], $23::uuid[], $24::text[], $25::text[], $26::bytea[])
+    $18::bytea[], $19::text[], $20::jsonb[], $21::int[], $22::uuid[], $23::uuid[], $24::text[], $25::text[], $26::bytea[],
+    $30::text[], $31::text[])
   with ordinality as t(tenant_id, run_id, idempotency_key, source, rules_version, payload_hash, hash_version, command_id,
     correlation_id, traceparent, payload, content_type, headers, lease_owner, lease_seconds, cap_seconds, intent_hash,
-    canonical, action_type, model, revision, previous_run, event_id, stream, subject, event, ord)
+    canonical, action_type, model, revision, previous_run, event_id, stream, subject, event, requested_by,
+    sent_by, ord)
 ), clock as materialized (select clock_timestamp() as now),
 claimed as (
   insert into runs (tenant_id, run_id, idempotency_key, source, rules_version, payload_hash, hash_version, state,
-    intent_revision, command_id, lease_owner, lease_expires_at, lease_cap_at, correlation_id, traceparent, next_check_at)
+    intent_revision, command_id, lease_owner, lease_expires_at, lease_cap_at, correlation_id, traceparent, next_check_at,
+    requested_by, sent_by)
   select i.tenant_id, i.run_id, i.idempotency_key, i.source, i.rules_version, i.payload_hash, i.hash_version, $27,
     i.revision, i.command_id, i.lease_owner, c.now + make_interval(secs => least(i.lease_seconds, i.cap_seconds)),
     c.now + make_interval(secs => i.cap_seconds), i.correlation_id, i.traceparent,
-    case when i.revision > 0 then c.now + make_interval(secs => $28) end
+    case when i.revision > 0 then c.now + make_interval(secs => $28) end, i.requested_by, i.sent_by
   from input i cross join clock c
   where exists (select from source_rules s
                 where s.tenant_id = i.tenant_id and s.source = i.source and s.version <= i.rules_version)
@@ -97,6 +100,8 @@ func claimArgs(batch []*claim) []any {
 		column(batch, func(c *claim) string { return c.event.subject }),
 		column(batch, func(c *claim) []byte { return c.event.payload }),
 		runMove("claim").To, sweepAfter.Seconds(), Intake,
+		column(batch, func(c *claim) string { return c.RequestedBy }),
+		column(batch, func(c *claim) string { return c.SentBy }),
 	}
 }
 

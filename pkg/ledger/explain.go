@@ -21,7 +21,12 @@ select jsonb_build_object(
   'decisions', (select jsonb_agg(jsonb_build_object('route', d.route, 'policy_version', d.policy_version, 'reasons', d.reasons,
       'intent_hash', encode(d.intent_hash, 'hex'), 'at', d.decided_at) order by d.decided_at)
       from policy_decisions d where d.tenant_id = r.tenant_id and d.run_id = r.run_id),
-  'approvals', (select jsonb_agg(to_jsonb(a) || jsonb_build_object('intent_hash', encode(a.intent_hash, 'hex')) order by a.requested_at)
+  'approvals', (select jsonb_agg(to_jsonb(a) || jsonb_build_object('intent_hash', encode(a.intent_hash, 'hex'),
+      'reviews', (select jsonb_agg(to_jsonb(v) - 'command_id' || jsonb_build_object('intent_hash', encode(v.intent_hash, 'hex'),
+          'page_digest', encode(v.page_digest, 'hex')) order by v.ordinal)
+          from reviews v where v.tenant_id = a.tenant_id and v.run_id = a.run_id and v.approval_id = a.approval_id),
+      'notifications', (select jsonb_agg(to_jsonb(t) order by t.channel, t.recipient) from notifications t
+          where t.approval_id = a.approval_id)) order by a.requested_at)
       from approvals a where a.tenant_id = r.tenant_id and a.run_id = r.run_id),
   'authorizations', (select jsonb_agg(to_jsonb(a) || jsonb_build_object('intent_hash', encode(a.intent_hash, 'hex'))
       order by a.authorized_at) from authorizations a where a.tenant_id = r.tenant_id and a.run_id = r.run_id),

@@ -11,8 +11,9 @@ type Record string
 
 // The records whose states move.
 const (
-	RunRecord    Record = "run"
-	EffectRecord Record = "effect"
+	RunRecord      Record = "run"
+	ApprovalRecord Record = "approval"
+	EffectRecord   Record = "effect"
 )
 
 // States of a run.
@@ -34,6 +35,15 @@ const (
 	OutcomeDenied   = "denied"
 	OutcomeInvalid  = "invalid"
 	OutcomeFailed   = "failed"
+)
+
+// States of an approval.
+const (
+	ApprovalPending    = "pending"
+	ApprovalApproved   = "approved"
+	ApprovalRejected   = "rejected"
+	ApprovalExpired    = "expired"
+	ApprovalSuperseded = "superseded" // nobody needs it any more: the request was withdrawn
 )
 
 // States of an effect.
@@ -62,6 +72,7 @@ const (
 const (
 	Intake     = "intake"
 	Policy     = "policy"
+	Approval   = "approval"
 	Dispatcher = "dispatcher"
 	Reconciler = "reconciler"
 	Relay      = "relay"
@@ -89,6 +100,10 @@ var Moves = []Move{
 	{Name: "authorize", Record: RunRecord, From: []string{RunProcessing}, To: RunApproved, By: []string{Policy}},
 	{Name: "ask_human", Record: RunRecord, From: []string{RunProcessing}, To: RunAwaitingHuman, By: []string{Policy}},
 	{Name: "deny", Record: RunRecord, From: []string{RunProcessing}, To: RunFailedTerminal, By: []string{Policy}},
+	{Name: "approve", Record: RunRecord, From: []string{RunAwaitingHuman}, To: RunApproved, By: []string{Approval}},
+	{Name: "reject", Record: RunRecord, From: []string{RunAwaitingHuman}, To: RunFailedTerminal, By: []string{Approval}},
+	{Name: "expire", Record: RunRecord, From: []string{RunAwaitingHuman}, To: RunFailedTerminal, By: []string{Approval}},
+	{Name: "withdraw", Record: RunRecord, From: []string{RunAwaitingHuman}, To: RunFailedTerminal, By: []string{Approval}},
 	{Name: "complete", Record: RunRecord, From: []string{RunApproved}, To: RunCompleted,
 		By: []string{Dispatcher, Reconciler, Operator}},
 	{Name: "fail", Record: RunRecord, From: []string{RunApproved}, To: RunFailedTerminal,
@@ -96,7 +111,15 @@ var Moves = []Move{
 	{Name: "return_to_review", Record: RunRecord, From: []string{RunApproved}, To: RunAwaitingHuman,
 		By: []string{Dispatcher, Reconciler}},
 
-	{Name: "request", Record: EffectRecord, To: EffectPending, By: []string{Policy}},
+	{Name: "ask", Record: ApprovalRecord, To: ApprovalPending, By: []string{Policy, Dispatcher, Reconciler}},
+	{Name: "approve", Record: ApprovalRecord, From: []string{ApprovalPending}, To: ApprovalApproved, By: []string{Approval}},
+	{Name: "reject", Record: ApprovalRecord, From: []string{ApprovalPending}, To: ApprovalRejected, By: []string{Approval}},
+	{Name: "expire", Record: ApprovalRecord, From: []string{ApprovalPending}, To: ApprovalExpired, By: []string{Approval}},
+	{Name: "withdraw", Record: ApprovalRecord, From: []string{ApprovalPending}, To: ApprovalSuperseded, By: []string{Approval}},
+
+	{Name: "request", Record: EffectRecord, To: EffectPending, By: []string{Policy, Approval}},
+	{Name: "reauthorize", Record: EffectRecord, From: []string{EffectHeld}, To: EffectPending, By: []string{Approval}},
+	{Name: "cancel", Record: EffectRecord, From: []string{EffectHeld}, To: EffectCancelled, By: []string{Approval}},
 	{Name: "lease", Record: EffectRecord, From: []string{EffectPending}, To: EffectSending, By: []string{Dispatcher}},
 	{Name: "succeed", Record: EffectRecord, From: []string{EffectSending}, To: EffectCompleted, By: []string{Dispatcher}},
 	{Name: "accept", Record: EffectRecord, From: []string{EffectSending}, To: EffectAccepted, By: []string{Dispatcher}},
@@ -127,16 +150,17 @@ var Moves = []Move{
 }
 
 var moveByName = func() map[Record]map[string]Move {
-	byName := map[Record]map[string]Move{RunRecord: {}, EffectRecord: {}}
+	byName := map[Record]map[string]Move{RunRecord: {}, ApprovalRecord: {}, EffectRecord: {}}
 	for _, m := range Moves {
 		byName[m.Record][m.Name] = m
 	}
 	return byName
 }()
 
-// runMove and effectMove look a move up by its name; a name that is not in the table is a fault of this package.
-func runMove(name string) Move    { return lookUp(RunRecord, name) }
-func effectMove(name string) Move { return lookUp(EffectRecord, name) }
+// runMove and its like look a move up by its name; a name that is not in the table is a fault of this package.
+func runMove(name string) Move      { return lookUp(RunRecord, name) }
+func approvalMove(name string) Move { return lookUp(ApprovalRecord, name) }
+func effectMove(name string) Move   { return lookUp(EffectRecord, name) }
 
 func lookUp(record Record, name string) Move {
 	m, ok := moveByName[record][name]

@@ -21,7 +21,8 @@ func TestMoves(t *testing.T) {
 	t.Run("StatesAreThoseOfTheDatabase", func(t *testing.T) {
 		t.Parallel()
 		b := ledgertest.New(t)
-		for record, constraint := range map[ledger.Record]string{ledger.RunRecord: "runs_state", ledger.EffectRecord: "effects_state"} {
+		for record, constraint := range map[ledger.Record]string{ledger.RunRecord: "runs_state", ledger.ApprovalRecord: "approvals_state",
+			ledger.EffectRecord: "effects_state"} {
 			definition := b.Text(`select pg_get_constraintdef(oid) from pg_constraint where conname = $1`, constraint)
 			var states []string
 			for _, quoted := range regexp.MustCompile(`'[a-z_]+'`).FindAllString(definition, -1) {
@@ -211,7 +212,28 @@ func TestRunMoves(t *testing.T) {
 			}
 		}
 	}
+	ruling := func(with func(t *testing.T, b *ledgertest.Bench, a ledgertest.Asked)) arrange {
+		return func(t *testing.T, b *ledgertest.Bench, key string) func() {
+			asked := b.Asked(key)[0]
+			return func() { with(t, b, asked) }
+		}
+	}
+	vote := func(decision string) arrange {
+		return ruling(func(_ *testing.T, b *ledgertest.Bench, a ledgertest.Asked) { b.Vote(a.Vote("nora", decision)) })
+	}
 	commands := map[string]arrange{
+		"approve": vote(ledger.Approve),
+		"reject":  vote(ledger.Reject),
+		"expire": ruling(func(t *testing.T, b *ledgertest.Bench, a ledgertest.Asked) {
+			b.Exec(`update approvals set decide_by = clock_timestamp() where approval_id = $1`, a.ApprovalID)
+			_, err := b.Approval.ExpireApprovals(t.Context(), 1000)
+			require.NoError(t, err)
+		}),
+		"withdraw": ruling(func(t *testing.T, b *ledgertest.Bench, a ledgertest.Asked) {
+			_, err := b.Approval.Withdraw(t.Context(), ledger.Withdrawal{TenantID: a.Effect.TenantID, RunID: a.Effect.RunID,
+				ApprovalID: a.ApprovalID, By: "rita", Reason: "a mistake"})
+			require.NoError(t, err)
+		}),
 		"claim":          claim(ledgertest.Event),
 		"reclaim":        claim(func(key string) ledger.Claim { return ledgertest.Worker(key, time.Minute) }),
 		"renew":          owners(func(_ string, o *ledger.Owned) { o.Renew = time.Minute }),

@@ -24,9 +24,10 @@ import (
 func sandboxCommand() *cobra.Command {
 	var cfg sandbox.Config
 	var parent, quiet bool
+	var smtpPort int
 	cmd := &cobra.Command{
 		Use:    "sandbox",
-		Short:  "Run the sandbox provider: a payments and a CRM API with a ledger of their own",
+		Short:  "Run the sandbox provider: payments, a CRM, a mail server and webhook endpoints with a ledger of their own",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -34,6 +35,7 @@ func sandboxCommand() *cobra.Command {
 			if parent {
 				ctx = untilClosed(ctx, os.Stdin)
 			}
+			cfg.SMTPAddr = "127.0.0.1:" + strconv.Itoa(smtpPort)
 			cfg.Logger = service.NewLogger(slog.LevelInfo)
 			if quiet {
 				cfg.Logger = service.NewLogger(slog.LevelWarn)
@@ -42,10 +44,11 @@ func sandboxCommand() *cobra.Command {
 		},
 	}
 	cmd.Flags().StringVar(&cfg.Addr, "addr", "127.0.0.1:7073", "address to listen on")
+	cmd.Flags().IntVar(&smtpPort, "smtp-port", 0, "loopback port to take mail on; 0 takes a free one")
 	cmd.Flags().StringVar(&cfg.DataDir, "data", "", "directory of its ledger")
 	cmd.Flags().BoolVar(&parent, "with-parent", false, "end when standard input is closed")
 	cmd.Flags().BoolVar(&quiet, "quiet", false, "log only what somebody should look at")
-	cmd.Flags().StringVar(&cfg.ReadyFile, "ready-file", "", "where to write its address once it listens")
+	cmd.Flags().StringVar(&cfg.ReadyFile, "ready-file", "", "where to write its addresses once it listens")
 	return cmd
 }
 

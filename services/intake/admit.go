@@ -28,6 +28,7 @@ func (t *tenant) admit(s *source, d *delivery) (ledger.Claim, *contracts.Problem
 		HashUnder: s.hashUnder(d.body),
 		Payload:   d.raw, ContentType: sound(d.contentType()), Headers: d.headers.stored(),
 		CorrelationID: s.correlation(d.body, key), TraceParent: d.traceParent(), PreviousKey: s.previousKey(d),
+		RequestedBy: s.requester(d.body), SentBy: d.sentBy,
 	}
 	claim.Intent, problem = t.checked(s, d, key)
 	return claim, problem
@@ -110,6 +111,22 @@ func (s *source) correlation(body canonical.Value, key string) string {
 		return key
 	}
 	return v.Text()
+}
+
+// longestName bounds the name of whoever asked, in bytes; what is longer is nobody that the configuration could know.
+const longestName = 200
+
+// requester is who asked for this, as the event says it. Whether that is a person who may not approve it is the approval
+// service's to find out (A5).
+func (s *source) requester(body canonical.Value) string {
+	if s.Requester == "" {
+		return ""
+	}
+	v, _ := body.Pointer(s.Requester)
+	if v.Kind() != canonical.String || len(v.Text()) > longestName {
+		return ""
+	}
+	return sound(v.Text())
 }
 
 // intent makes the snapshot of a proposal. An action type that is not registered is let through: policy rejects it, on

@@ -14,6 +14,7 @@ import (
 type delivery struct {
 	raw     []byte
 	headers headers
+	sentBy  string          // the name of the API key; "" over NATS, where the subject names the tenant alone
 	body    canonical.Value // of raw, once it was read
 }
 

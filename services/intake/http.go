@@ -61,7 +61,7 @@ func (d *httpDoor) routes() http.Handler {
 }
 
 // handler answers a request of a known caller.
-type handler func(w http.ResponseWriter, r *http.Request, t *tenant) reply
+type handler func(w http.ResponseWriter, r *http.Request, c *caller) reply
 
 // as lets callers through that hold an API key with the scope, and counts what they are told.
 func (d *httpDoor) as(verb, scope string, next handler) http.HandlerFunc {
@@ -79,7 +79,7 @@ func (d *httpDoor) as(verb, scope string, next handler) http.HandlerFunc {
 				scope))
 		default:
 			what.tenant = c.tenant.ID
-			answer = next(w, r, c.tenant)
+			answer = next(w, r, c)
 		}
 		what.result = answer.result
 		d.in.counters.answer(r.Context(), what)
@@ -98,8 +98,8 @@ func bearer(r *http.Request) string {
 
 // delivered reads an event of a source.
 func (d *httpDoor) delivered(take func(context.Context, *tenant, *source, *delivery) reply) handler {
-	return func(w http.ResponseWriter, r *http.Request, t *tenant) reply {
-		s, problem := t.source(r.PathValue("source"))
+	return func(w http.ResponseWriter, r *http.Request, c *caller) reply {
+		s, problem := c.tenant.source(r.PathValue("source"))
 		if problem != nil {
 			return refuse(problem)
 		}
@@ -107,37 +107,37 @@ func (d *httpDoor) delivered(take func(context.Context, *tenant, *source, *deliv
 		if problem != nil {
 			return refuse(problem)
 		}
-		return take(r.Context(), t, s, &delivery{raw: raw, headers: headers(r.Header)})
+		return take(r.Context(), c.tenant, s, &delivery{raw: raw, headers: headers(r.Header), sentBy: c.name})
 	}
 }
 
 // worker reads a call under a lease.
 func (d *httpDoor) worker(v *workerVerb) handler {
-	return func(w http.ResponseWriter, r *http.Request, t *tenant) reply {
+	return func(w http.ResponseWriter, r *http.Request, c *caller) reply {
 		raw, problem := readBody(w, r, maxWorkerBytes)
 		if problem != nil {
 			return refuse(problem)
 		}
-		return d.in.own(r.Context(), t, r.PathValue("run"), &delivery{raw: raw, headers: headers(r.Header)}, v)
+		return d.in.own(r.Context(), c.tenant, r.PathValue("run"), &delivery{raw: raw, headers: headers(r.Header)}, v)
 	}
 }
 
 // get tells where a run stands.
-func (d *httpDoor) get(_ http.ResponseWriter, r *http.Request, t *tenant) reply {
+func (d *httpDoor) get(_ http.ResponseWriter, r *http.Request, c *caller) reply {
 	id, problem := runID(r.PathValue("run"))
 	if problem != nil {
 		return refuse(problem)
 	}
-	return d.in.get(r.Context(), t, id)
+	return d.in.get(r.Context(), c.tenant, id)
 }
 
 // find tells where the run of an idempotency key stands.
-func (d *httpDoor) find(_ http.ResponseWriter, r *http.Request, t *tenant) reply {
+func (d *httpDoor) find(_ http.ResponseWriter, r *http.Request, c *caller) reply {
 	key := r.URL.Query().Get("key")
 	if key == "" {
 		return refuse(newProblem(contracts.CodeKeyMissing, "Ask for a run by its key: /v1/runs?key=…"))
 	}
-	return d.in.get(r.Context(), t, ledger.RunID(t.ID, key))
+	return d.in.get(r.Context(), c.tenant, ledger.RunID(c.tenant.ID, key))
 }
 
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, *contracts.Problem) {

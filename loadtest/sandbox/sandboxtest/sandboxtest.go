@@ -12,8 +12,9 @@ import (
 	"github.com/holdpoint/holdpoint/loadtest/sandbox"
 )
 
-// New starts a sandbox in this process, on a free port and a fresh directory, and returns its client. The options
-// change the configuration before it starts. It stops, and must stop cleanly, when the test ends.
+// New starts a sandbox in this process, on free ports and a fresh directory, and returns its client, which also tells
+// where mail goes (Client.SMTPAddr). The options change the configuration before it starts. It stops, and must stop
+// cleanly, when the test ends.
 func New(tb testing.TB, options ...func(*sandbox.Config)) *sandbox.Client {
 	tb.Helper()
 	cfg := sandbox.Config{DataDir: tb.TempDir(), Logger: slog.New(slog.NewTextHandler(io.Discard, nil))}

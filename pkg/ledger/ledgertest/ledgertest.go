@@ -31,7 +31,7 @@ const (
 type Bench struct {
 	DB *postgrestest.DB
 
-	Intake, Policy, Dispatcher, Reconciler, Relay, Operator *ledger.Ledger
+	Intake, Policy, Approval, Dispatcher, Reconciler, Relay, Operator *ledger.Ledger
 
 	// Owner works as the database's owner, who may do what no service may.
 	Owner *pgxpool.Pool
@@ -45,7 +45,7 @@ func New(t testing.TB) *Bench {
 	db := postgrestest.New(t)
 	b := &Bench{DB: db, Owner: db.Pool(""), t: t}
 	for service, into := range map[string]**ledger.Ledger{
-		ledger.Intake: &b.Intake, ledger.Policy: &b.Policy, ledger.Dispatcher: &b.Dispatcher,
+		ledger.Intake: &b.Intake, ledger.Policy: &b.Policy, ledger.Approval: &b.Approval, ledger.Dispatcher: &b.Dispatcher,
 		ledger.Reconciler: &b.Reconciler, ledger.Relay: &b.Relay, ledger.Operator: &b.Operator,
 	} {
 		*into = b.Replica(service)
@@ -169,6 +169,59 @@ func (b *Bench) Decide(route string, claims ...ledger.Claim) {
 	moved, err := b.Policy.Decide(b.t.Context(), decisions, func(_ *ledger.Decision, err error) { require.NoError(b.t, err) })
 	require.NoError(b.t, err)
 	require.Equal(b.t, len(claims), moved)
+}
+
+// Asked is a run that waits for people, with its one pending approval.
+type Asked struct {
+	Effect     ledger.EffectKey // that an approval would make
+	ApprovalID uuid.UUID
+	IntentHash canonical.Digest
+}
+
+// Asked makes runs that wait for people, one for each key.
+func (b *Bench) Asked(keys ...string) []Asked {
+	b.t.Helper()
+	claims := make([]ledger.Claim, len(keys))
+	for i, key := range keys {
+		claims[i] = Proposal(key)
+	}
+	b.Claim(claims...)
+	b.Decide(config.RouteHumanReview, claims...)
+	asked := make([]Asked, len(keys))
+	for i, key := range keys {
+		asked[i] = b.Pending(key)
+		asked[i].IntentHash = claims[i].Intent.Hash
+	}
+	return asked
+}
+
+// Pending is the approval of a run that waits now.
+func (b *Bench) Pending(key string) Asked {
+	b.t.Helper()
+	effect := ledger.EffectKey{TenantID: Tenant, RunID: ledger.RunID(Tenant, key), Revision: 1, Ordinal: 1}
+	id := b.Text(`select approval_id from approvals where run_id = $1 and state = 'pending'`, effect.RunID)
+	hash := b.Text(`select encode(intent_hash, 'hex') from approvals where run_id = $1 and state = 'pending'`, effect.RunID)
+	digest, err := canonical.ParseDigest(hash)
+	require.NoError(b.t, err)
+	return Asked{Effect: effect, ApprovalID: uuid.MustParse(id), IntentHash: digest}
+}
+
+// Vote is a decision of a person who may make it, on what was shown.
+func (a Asked) Vote(subject, decision string) ledger.Vote {
+	return ledger.Vote{
+		CommandID: uuid.New(), TenantID: a.Effect.TenantID, RunID: a.Effect.RunID, ApprovalID: a.ApprovalID, Decision: decision,
+		Reviewer: ledger.Reviewer{Issuer: "https://id.example", Subject: subject, ID: subject, Authority: []byte(`{"roles":["reviewer"]}`)},
+		Reason:   "because", Channel: "web", Shown: a.IntentHash, Quorum: 1,
+		Effect: ledger.EffectRequest{Connector: Connector, Operation: "update", TargetSystem: "crm", TargetRecord: "c-1"},
+	}
+}
+
+// Vote stores votes and returns what each came to.
+func (b *Bench) Vote(votes ...ledger.Vote) []ledger.Voted {
+	b.t.Helper()
+	voted, err := b.Approval.Vote(b.t.Context(), votes)
+	require.NoError(b.t, err)
+	return voted
 }
 
 // Approved makes runs whose effect waits to be sent, one for each key.

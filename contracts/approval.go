@@ -1,0 +1,78 @@
+package contracts
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// Approval is one request for a decision, as lists give it (schemas/approval.v1.json).
+type Approval struct {
+	ApprovalID     string         `json:"approval_id"`
+	TenantID       string         `json:"tenant_id"`
+	RunID          string         `json:"run_id"`
+	IdempotencyKey string         `json:"idempotency_key"`
+	CorrelationID  string         `json:"correlation_id"`
+	ActionType     string         `json:"action_type"`
+	Target         ApprovalTarget `json:"target"`
+	Audience       []string       `json:"audience"`               // roles of which one may decide
+	Status         string         `json:"status"`                 // pending, approved, rejected, expired or superseded
+	RequestedBy    string         `json:"requested_by,omitempty"` // as the event says it
+	RequestedAt    time.Time      `json:"requested_at"`
+	DecideBy       time.Time      `json:"decide_by"` // a decision counts while it is before this, by the database's clock
+	DecidedAt      *time.Time     `json:"decided_at,omitempty"`
+	Approvals      int            `json:"approvals"` // votes to approve so far
+}
+
+// ApprovalTarget is what would be written to.
+type ApprovalTarget struct {
+	System   string `json:"system"`
+	RecordID string `json:"record_id"`
+}
+
+// ApprovalCard is all about one request.
+type ApprovalCard struct {
+	Approval
+	IntentHash      string          `json:"intent_hash"` // goes back with the decision (A7)
+	IntentRevision  int             `json:"intent_revision"`
+	Intent          json.RawMessage `json:"intent"` // the canonical snapshot that is approved, and nothing else (A11)
+	Reasons         json.RawMessage `json:"reasons"`
+	PolicyVersion   string          `json:"policy_version"`
+	Quorum          int             `json:"quorum"`
+	TypedReason     bool            `json:"typed_reason"` // an approval needs a reason
+	Decisions       []Decision      `json:"decisions"`
+	ExecutionStatus string          `json:"execution_status"` // not_started, executing, executed, failed or unknown
+	RunState        string          `json:"run_state"`
+	RunOutcome      string          `json:"run_outcome,omitempty"`
+	Effects         []Effect        `json:"effects,omitempty"`
+}
+
+// Decision is one recorded vote.
+type Decision struct {
+	Decision   string    `json:"decision"` // DecisionApprove or DecisionReject
+	ReviewerID string    `json:"reviewer_id"`
+	Reason     string    `json:"reason"`
+	DecidedAt  time.Time `json:"decided_at"`
+}
+
+// DecisionRequest is the body of a decision.
+type DecisionRequest struct {
+	Decision   string `json:"decision"`
+	Reason     string `json:"reason,omitempty"`
+	IntentHash string `json:"intent_hash"`     // of the intent that the person was shown
+	Token      string `json:"token,omitempty"` // of the link that led here
+}
+
+// WithdrawalRequest is the body of a withdrawal.
+type WithdrawalRequest struct {
+	Reason string `json:"reason"`
+}
+
+// DecisionAnswer says what a decision came to. With a conflict it goes with a Problem, and tells what stands (A8).
+type DecisionAnswer struct {
+	ApprovalID string     `json:"approval_id"`
+	Result     string     `json:"decision_result"` // approved, rejected, counted, already_decided, already_voted, expired, changed, token_spent
+	Status     string     `json:"approval_status"` // of the approval now
+	Approvals  int        `json:"approvals"`
+	Quorum     int        `json:"quorum"`
+	Decisions  []Decision `json:"decisions"`
+}

@@ -1,0 +1,78 @@
+package config
+
+import (
+	"slices"
+	"strings"
+)
+
+// PersonBySubject is who signed in as this subject, disabled or not; nil where the tenant does not know anybody so. Both
+// are compared exactly, and issuer is "" for the deployment's own (A4).
+func (t *Tenant) PersonBySubject(issuer, subject string) *Person {
+	i := slices.IndexFunc(t.People, func(p *Person) bool { return p.Issuer == issuer && p.Subject == subject })
+	if i < 0 || subject == "" {
+		return nil
+	}
+	return t.People[i]
+}
+
+// PersonByAlias is whom an event calls by this id, mail address or alias, disabled or not; nil where that is nobody.
+// Letter case and space around it do not count. It finds who asked (A5) and never proves who signed in.
+func (t *Tenant) PersonByAlias(alias string) *Person {
+	wanted := fold(alias)
+	if wanted == "" {
+		return nil
+	}
+	called := func(name string) bool { return fold(name) == wanted }
+	for _, p := range t.People {
+		if called(p.ID) || called(p.Email) || slices.ContainsFunc(p.Aliases, called) {
+			return p
+		}
+	}
+	return nil
+}
+
+// fold makes texts equal that differ in letter case or in space around them. Going through the upper case also unites
+// letters that share it, such as the long and the round s.
+func fold(text string) string { return strings.ToLower(strings.ToUpper(strings.TrimSpace(text))) }
+
+// RolesOf are the roles that the claims of a sign-in give, sorted and each once. A claim counts where it is a text or a
+// list of texts (as []string, or []any from encoding/json); anything else gives nothing.
+func (t *Tenant) RolesOf(claims map[string]any) []string {
+	var roles []string
+	for _, r := range t.Roles {
+		if r.heldBy(claims) {
+			roles = append(roles, r.Name)
+		}
+	}
+	slices.Sort(roles)
+	return slices.Compact(roles)
+}
+
+func (r *Role) heldBy(claims map[string]any) bool {
+	for name, accepted := range r.Claims {
+		for _, value := range textsOf(claims[name]) {
+			if slices.Contains(accepted, value) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func textsOf(claim any) []string {
+	switch value := claim.(type) {
+	case string:
+		return []string{value}
+	case []string:
+		return value
+	case []any:
+		var list []string
+		for _, item := range value {
+			if text, ok := item.(string); ok {
+				list = append(list, text)
+			}
+		}
+		return list
+	}
+	return nil
+}

@@ -1,0 +1,215 @@
+package ledger
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/pkg/canonical"
+)
+
+// ApprovalFilter narrows a list of approvals. The zero value of a field does not narrow.
+type ApprovalFilter struct {
+	TenantID      string
+	State         string
+	Audience      []string // one of these roles may decide
+	CorrelationID string
+	Key           string
+	Limit         int // at most so many; less than 1 is 200
+}
+
+// ApprovalSummary is one line of the queue.
+type ApprovalSummary struct {
+	TenantID      string
+	ApprovalID    uuid.UUID
+	RunID         uuid.UUID
+	Key           string
+	CorrelationID string
+	Source        string
+	RequestedBy   string // as the event says it
+	ActionType    string
+	TargetSystem  string
+	TargetRecord  string
+	Audience      []string
+	State         string
+	RunState      string
+	RunOutcome    string
+	Approvals     int // votes to approve
+	RequestedAt   time.Time
+	DecideBy      time.Time
+	DecidedAt     *time.Time
+	Now           time.Time // the database's clock
+}
+
+// summaryColumns of approvals a, runs r and intents n.
+const summaryColumns = `a.tenant_id, a.approval_id, a.run_id, r.idempotency_key, r.correlation_id, r.source, r.requested_by, a.action_type,
+  coalesce(convert_from(n.canonical, 'UTF8')::json #>> '{actions,0,target,system}', ''),
+  coalesce(convert_from(n.canonical, 'UTF8')::json #>> '{actions,0,target,record_id}', ''),
+  a.audience, a.state, r.state, coalesce(r.outcome, ''),
+  (select count(*) from reviews v where v.run_id = a.run_id and v.tenant_id = a.tenant_id and v.approval_id = a.approval_id
+    and v.decision = 'approve')::int,
+  a.requested_at, a.decide_by, a.decided_at, clock_timestamp()`
+
+const approvalsSQL = `
+select ` + summaryColumns + `
+from approvals a join runs r using (run_id, tenant_id) join intents n using (run_id, tenant_id, intent_hash)
+where ($1 = '' or a.tenant_id = $1) and ($2 = '' or a.state = $2) and ($3::text[] is null or a.audience && $3)
+  and ($4 = '' or r.correlation_id = $4) and ($5 = '' or r.idempotency_key = $5)
+order by a.state = 'pending' desc, case when a.state = 'pending' then a.decide_by end, a.requested_at desc limit $6`
+
+// Approvals lists approvals: those that wait first, the most urgent on top, then the latest.
+func (l *Ledger) Approvals(ctx context.Context, f ApprovalFilter) ([]ApprovalSummary, error) {
+	if f.Limit < 1 {
+		f.Limit = 200
+	}
+	rows, err := l.pool.Query(ctx, approvalsSQL, f.TenantID, f.State, f.Audience, f.CorrelationID, f.Key, f.Limit)
+	if err == nil {
+		var list []ApprovalSummary
+		if list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[ApprovalSummary]); err == nil {
+			return list, nil
+		}
+	}
+	return nil, fmt.Errorf("list approvals: %w", err)
+}
+
+// Card is all that a reviewer is shown about one approval, and what happened after the decision.
+type Card struct {
+	ApprovalSummary
+	IntentHash    canonical.Digest
+	Canonical     []byte // the snapshot that is approved, and nothing else (A11)
+	Revision      int
+	Model         json.RawMessage
+	Reasons       json.RawMessage // why a person is asked
+	PolicyVersion string          // that asked
+	Route         string
+	SentBy        string // the credential that brought the event in
+	ReceivedAt    time.Time
+	ExecuteWithin time.Duration
+	OutcomeReason string
+	Cast          []Cast
+	Effects       []EffectView
+	History       []HistoryRow
+	Earlier       int // approvals of this run before this one
+}
+
+// EffectView is one effect of the run as people are shown it.
+type EffectView struct {
+	OperationID string    `json:"operation_id"`
+	State       string    `json:"state"`
+	HoldReason  *string   `json:"hold_reason"`
+	ExternalID  *string   `json:"external_id"`
+	Attempts    int       `json:"attempts"`
+	ExecuteBy   time.Time `json:"execute_by"`
+	Detail      *string   `json:"detail"` // of the last attempt that reported
+}
+
+// HistoryRow is one line of the run's audit.
+type HistoryRow struct {
+	At    time.Time       `json:"at"`
+	Actor string          `json:"actor"`
+	Move  string          `json:"move"`
+	To    *string         `json:"to"`
+	Facts json.RawMessage `json:"detail"`
+}
+
+// Execution statuses, derived from the effects.
+const (
+	ExecutionNotStarted = "not_started"
+	ExecutionExecuting  = "executing"
+	ExecutionExecuted   = "executed"
+	ExecutionFailed     = "failed"
+	ExecutionUnknown    = "unknown"
+)
+
+// ExecutionStatus is what became of an approval's effects: unknown before failed before executing before executed, so that the
+// worst is not hidden by the rest.
+func ExecutionStatus(effects []EffectView) string {
+	seen := map[string]bool{}
+	for _, e := range effects {
+		switch e.State {
+		case EffectUnknown:
+			seen[ExecutionUnknown] = true
+		case EffectFailed, EffectCancelled, EffectHeld:
+			seen[ExecutionFailed] = true
+		case EffectCompleted:
+			seen[ExecutionExecuted] = true
+		default:
+			seen[ExecutionExecuting] = true
+		}
+	}
+	for _, status := range []string{ExecutionUnknown, ExecutionFailed, ExecutionExecuting, ExecutionExecuted} {
+		if seen[status] {
+			return status
+		}
+	}
+	return ExecutionNotStarted
+}
+
+const cardSQL = `
+select ` + summaryColumns + `,
+  a.intent_hash, n.canonical, n.revision, n.model, a.reasons, coalesce(d.policy_version, ''), coalesce(d.route, ''), r.sent_by, r.created_at,
+  extract(epoch from a.execute_within)::float8, coalesce(r.outcome_reason, ''),
+  (select coalesce(jsonb_agg(jsonb_build_object('operation_id', e.operation_id, 'state', e.state, 'hold_reason', e.hold_reason,
+      'external_id', e.external_id, 'attempts', e.attempts, 'execute_by', e.execute_by,
+      'detail', (select t.detail from effect_attempts t where t.tenant_id = e.tenant_id and t.run_id = e.run_id
+        and t.revision = e.revision and t.ordinal = e.ordinal and t.class is not null order by t.attempt desc limit 1))
+      order by e.revision, e.ordinal), '[]') from effects e where e.tenant_id = a.tenant_id and e.run_id = a.run_id),
+  (select coalesce(jsonb_agg(jsonb_build_object('at', h.at, 'actor', h.actor, 'move', h.move, 'to', h.to_state, 'detail', h.detail)
+      order by h.audit_id), '[]') from audit_events h where h.tenant_id = a.tenant_id and h.run_id = a.run_id),
+  (select count(*) from approvals o where o.tenant_id = a.tenant_id and o.run_id = a.run_id and o.requested_at < a.requested_at)::int
+from approvals a join runs r using (run_id, tenant_id) join intents n using (run_id, tenant_id, intent_hash)
+left join lateral (
+  select d.policy_version, d.route from policy_decisions d where d.tenant_id = a.tenant_id and d.run_id = a.run_id
+    and d.intent_hash = a.intent_hash order by d.decided_at desc limit 1
+) d on true
+where a.approval_id = $1`
+
+// ErrNoApproval means that no approval has that id.
+var ErrNoApproval = errors.New("there is no such approval")
+
+// Card reads one approval with its run, whatever the tenant: who may see it is the caller's to check.
+func (l *Ledger) Card(ctx context.Context, approval uuid.UUID) (*Card, error) {
+	var c Card
+	var hash, effects, history []byte
+	var within float64
+	s := &c.ApprovalSummary
+	err := l.pool.QueryRow(ctx, cardSQL, approval).Scan(&s.TenantID, &s.ApprovalID, &s.RunID, &s.Key, &s.CorrelationID,
+		&s.Source, &s.RequestedBy, &s.ActionType, &s.TargetSystem, &s.TargetRecord, &s.Audience, &s.State, &s.RunState, &s.RunOutcome,
+		&s.Approvals, &s.RequestedAt, &s.DecideBy, &s.DecidedAt, &s.Now,
+		&hash, &c.Canonical, &c.Revision, &c.Model, &c.Reasons, &c.PolicyVersion, &c.Route, &c.SentBy, &c.ReceivedAt, &within,
+		&c.OutcomeReason, &effects, &history, &c.Earlier)
+	if errors.Is(err, pgx.ErrNoRows) {
+		return nil, ErrNoApproval
+	}
+	if err != nil {
+		return nil, fmt.Errorf("read approval %s: %w", approval, err)
+	}
+	copy(c.IntentHash[:], hash)
+	c.ExecuteWithin = time.Duration(within * float64(time.Second))
+	if err := errors.Join(json.Unmarshal(effects, &c.Effects), json.Unmarshal(history, &c.History)); err != nil {
+		return nil, fmt.Errorf("read approval %s: %w", approval, err)
+	}
+	c.Cast, err = l.cast(ctx, s.TenantID, s.RunID, s.ApprovalID)
+	return &c, err
+}
+
+func (l *Ledger) cast(ctx context.Context, tenant string, run, approval uuid.UUID) ([]Cast, error) {
+	rows, err := l.pool.Query(ctx, `select v.decision, v.issuer, v.subject, v.reviewer_id, v.reason, v.decided_at from reviews v
+where v.tenant_id = $1 and v.run_id = $2 and v.approval_id = $3 order by v.ordinal`, tenant, run, approval)
+	if err == nil {
+		var all []Cast
+		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Cast, err error) {
+			err = row.Scan(&c.Decision, &c.Issuer, &c.Subject, &c.ReviewerID, &c.Reason, &c.DecidedAt)
+			return c, err
+		})
+		if err == nil {
+			return all, nil
+		}
+	}
+	return nil, fmt.Errorf("read the votes on approval %s: %w", approval, err)
+}

@@ -1,0 +1,136 @@
+package ledger
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+)
+
+// Asked is a pending approval as a notification tells of it: names and times, nothing of what would be done.
+type Asked struct {
+	TenantID      string
+	RunID         uuid.UUID
+	ApprovalID    uuid.UUID
+	ActionType    string
+	Audience      []string
+	CorrelationID string
+	RequestedAt   time.Time
+	DecideBy      time.Time
+}
+
+const unannouncedSQL = `
+select tenant_id, run_id, approval_id, action_type, audience, correlation_id, requested_at, decide_by
+from approvals where not announced order by requested_at limit $1`
+
+// Unannounced lists approvals that nobody has been told of. They are committed before anybody can be (A1).
+func (l *Ledger) Unannounced(ctx context.Context, limit int) ([]Asked, error) {
+	rows, err := l.pool.Query(ctx, unannouncedSQL, limit)
+	if err == nil {
+		var asked []Asked
+		if asked, err = pgx.CollectRows(rows, pgx.RowToStructByPos[Asked]); err == nil {
+			return asked, nil
+		}
+	}
+	return nil, fmt.Errorf("look for approvals to announce: %w", err)
+}
+
+// Address is where one notification goes: a channel of the tenant's configuration, and a recipient within it where it has
+// several.
+type Address struct {
+	TenantID   string
+	ApprovalID uuid.UUID
+	Channel    string
+	Recipient  string
+}
+
+const announceSQL = `
+with planned as (
+  insert into notifications (tenant_id, approval_id, channel, recipient)
+  select i.tenant_id, i.approval_id, i.channel, i.recipient
+  from unnest($2::text[], $3::uuid[], $4::text[], $5::text[]) as i(tenant_id, approval_id, channel, recipient)
+  join approvals a using (approval_id, tenant_id) where a.state = 'pending'
+  on conflict do nothing
+)
+update approvals set announced = true where approval_id = any($1) and not announced`
+
+// Announce plans the notifications of approvals. Planned again, it adds none twice.
+func (l *Ledger) Announce(ctx context.Context, approvals []uuid.UUID, to []Address) error {
+	return l.command(ctx, "announce", func(ctx context.Context) error {
+		return l.transaction(ctx, l.site("announce"), nil, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, announceSQL, approvals, column(to, func(a Address) string { return a.TenantID }),
+				column(to, func(a Address) uuid.UUID { return a.ApprovalID }),
+				column(to, func(a Address) string { return a.Channel }), column(to, func(a Address) string { return a.Recipient }))
+			return err
+		})
+	})
+}
+
+// Notice is one notification that is due.
+type Notice struct {
+	Asked
+	Channel   string
+	Recipient string
+	Attempt   int // from 1
+}
+
+// takeNoticesSQL puts off what it takes, so that a process that dies with it is followed by another.
+const takeNoticesSQL = `
+with due as materialized (
+  select approval_id, channel, recipient from notifications where state = 'waiting' and next_at <= clock_timestamp()
+  order by next_at limit $1 for update skip locked
+), taken as (
+  update notifications n set attempts = n.attempts + 1, next_at = clock_timestamp() + make_interval(secs => $2) from due d
+  where n.approval_id = d.approval_id and n.channel = d.channel and n.recipient = d.recipient
+  returning n.*
+)
+select a.tenant_id, a.run_id, a.approval_id, a.action_type, a.audience, a.correlation_id, a.requested_at, a.decide_by,
+  t.channel, t.recipient, t.attempts
+from taken t join approvals a using (approval_id)`
+
+// TakeNotices takes up to limit notifications that are due. What is not recorded as sent within hold is due again.
+func (l *Ledger) TakeNotices(ctx context.Context, limit int, hold time.Duration) ([]Notice, error) {
+	var taken []Notice
+	err := l.command(ctx, "take notices", func(ctx context.Context) (err error) {
+		taken, err = collect(ctx, l, l.site("take_notices"), nil, scanNotice, takeNoticesSQL, limit, seconds(hold))
+		return err
+	})
+	return taken, err
+}
+
+func scanNotice(row pgx.CollectableRow) (n Notice, err error) {
+	err = row.Scan(&n.TenantID, &n.RunID, &n.ApprovalID, &n.ActionType, &n.Audience, &n.CorrelationID, &n.RequestedAt, &n.DecideBy,
+		&n.Channel, &n.Recipient, &n.Attempt)
+	return n, err
+}
+
+// NoticeResult is what became of one attempt to tell somebody.
+type NoticeResult struct {
+	Address
+	Err   error         // nil: sent
+	Again time.Duration // after an error: when to try again, 0 for never
+}
+
+const recordNoticeSQL = `
+update notifications set state = $4, last_error = nullif($5, ''), sent_at = case when $4 = 'sent' then clock_timestamp() end,
+  next_at = clock_timestamp() + make_interval(secs => $6)
+where approval_id = $1 and channel = $2 and recipient = $3 and state = 'waiting'`
+
+// RecordNotice keeps the result of an attempt. The approval itself is not touched by it (A1).
+func (l *Ledger) RecordNotice(ctx context.Context, r NoticeResult) error {
+	state, text := "sent", ""
+	if r.Err != nil {
+		state, text = "waiting", storable(r.Err.Error())
+		if r.Again == 0 {
+			state = "failed"
+		}
+	}
+	return l.command(ctx, "record notice", func(ctx context.Context) error {
+		return l.transaction(ctx, l.site("record_notice"), nil, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, recordNoticeSQL, r.ApprovalID, r.Channel, r.Recipient, state, text, seconds(r.Again))
+			return err
+		})
+	})
+}

@@ -1,0 +1,191 @@
+package ledger
+
+import (
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/pkg/canonical"
+)
+
+// ruling is a vote, a withdrawal or an expiry of one approval on its way through the batch.
+type ruling struct {
+	TenantID   string
+	RunID      uuid.UUID
+	ApprovalID uuid.UUID
+	vote       *Vote // of the three, one is set
+	withdrawal *Withdrawal
+	expiry     bool
+	answer     *Voted
+
+	locked facts
+	move   string // of the approval and its run, "" where nothing moves
+	reason string // why the run ended
+	cast   bool   // the vote is stored
+}
+
+// facts is what stands under the lock.
+type facts struct {
+	found         bool
+	now           time.Time
+	state         string // of the approval
+	decidedAt     time.Time
+	intentHash    canonical.Digest
+	decideBy      time.Time
+	executeWithin time.Duration
+	runState      string
+	current       bool // the approval's intent is the run's latest
+	key           string
+	correlationID string
+	traceParent   string
+	revision      int
+	actionType    string
+	votes         []Cast
+	tokenLive     bool // the vote's token can be used for its decision
+	effectMoved   bool // an effect of this revision exists that nobody sent back to review
+}
+
+func (r *ruling) key() runKey { return runKey{r.TenantID, r.RunID} }
+
+// decide says what the ruling comes to, from what is locked. The precedence is:
+//
+//  1. there is no such approval;
+//  2. the same vote was stored before: it is told what it came to;
+//  3. the approval is decided: what stands, stands;
+//  4. the decide-by has passed: only the expiry may act, and it may act only then;
+//  5. the run, the intent or an effect is not what was shown;
+//  6. the token that led here cannot be used;
+//  7. the same person has voted;
+//  8. the votes are folded.
+func (r *ruling) decide() {
+	f := &r.locked
+	r.move, r.reason, r.cast = "", "", false
+	*r.answer = Voted{State: f.state, DecideBy: f.decideBy, DecidedAt: f.decidedAt, Cast: f.votes}
+	if r.vote != nil {
+		r.answer.Quorum = r.vote.Quorum
+	}
+	switch {
+	case !f.found:
+		r.answer.Result = VoteUnknown
+	case r.vote != nil && f.castBy(r.vote.CommandID):
+		r.answer.Result = f.standing()
+	case f.state != ApprovalPending:
+		r.answer.Result = VoteLate
+	case r.expiry:
+		r.expire()
+	case !f.now.Before(f.decideBy):
+		r.answer.Result = VoteExpired
+	case f.runState != RunAwaitingHuman || !f.current:
+		r.answer.Result = VoteChanged
+	case r.withdrawal != nil:
+		r.end("withdraw", "Withdrawn by "+r.withdrawal.By+": "+r.withdrawal.Reason)
+	default:
+		r.count()
+	}
+}
+
+func (r *ruling) expire() {
+	f := &r.locked
+	switch {
+	case f.now.Before(f.decideBy):
+		r.answer.Result = VoteCounted
+	case f.runState != RunAwaitingHuman || !f.current:
+		r.answer.Result = VoteChanged
+	default:
+		r.end("expire", "Nobody decided in time.")
+		r.answer.Result = VoteExpired
+	}
+}
+
+func (r *ruling) count() {
+	f, v := &r.locked, r.vote
+	switch {
+	case v.Shown != f.intentHash || (f.effectMoved && v.Decision == Approve):
+		r.answer.Result = VoteChanged
+		return
+	case v.Token != nil && !f.tokenLive:
+		r.answer.Result = VoteTokenSpent
+		return
+	case votedBefore(f.votes, v.Reviewer):
+		r.answer.Result = VoteRepeated
+		return
+	}
+	r.cast = true
+	mine := Cast{Decision: v.Decision, Issuer: v.Reviewer.Issuer, Subject: v.Reviewer.Subject, ReviewerID: v.Reviewer.ID,
+		Reason: v.Reason, DecidedAt: f.now, commandID: v.CommandID}
+	r.answer.Cast = append(f.votes[:len(f.votes):len(f.votes)], mine)
+	switch Fold(r.answer.Cast, v.Quorum) {
+	case ApprovalApproved:
+		r.settle("approve", VoteApproved)
+	case ApprovalRejected:
+		r.end("reject", "Rejected by "+v.Reviewer.ID+colon(v.Reason))
+	default:
+		r.answer.Result = VoteCounted
+	}
+}
+
+// end moves the approval and ends its run.
+func (r *ruling) end(move, reason string) {
+	r.reason = reason
+	r.settle(move, VoteRejected)
+}
+
+func (r *ruling) settle(move, result string) {
+	r.move = move
+	r.answer.Result, r.answer.State, r.answer.DecidedAt = result, approvalMove(move).To, r.locked.now
+}
+
+// Fold is what the votes on an approval come to: one rejection ends it, whoever has approved; else it is approved once the
+// quorum of different people has, and pending before that (A5).
+func Fold(votes []Cast, quorum int) string {
+	type person struct{ issuer, subject string }
+	approved := map[person]bool{}
+	for _, v := range votes {
+		if v.Decision == Reject {
+			return ApprovalRejected
+		}
+		approved[person{v.Issuer, v.Subject}] = true
+	}
+	if len(approved) >= max(quorum, 1) {
+		return ApprovalApproved
+	}
+	return ApprovalPending
+}
+
+func votedBefore(votes []Cast, by Reviewer) bool {
+	for _, v := range votes {
+		if v.Issuer == by.Issuer && v.Subject == by.Subject {
+			return true
+		}
+	}
+	return false
+}
+
+func (f *facts) castBy(command uuid.UUID) bool {
+	for _, v := range f.votes {
+		if v.commandID == command {
+			return true
+		}
+	}
+	return false
+}
+
+// standing is what a stored vote came to, by the state of its approval.
+func (f *facts) standing() string {
+	switch f.state {
+	case ApprovalPending:
+		return VoteCounted
+	case ApprovalApproved:
+		return VoteApproved
+	case ApprovalRejected:
+		return VoteRejected
+	}
+	return VoteLate
+}
+
+func colon(reason string) string {
+	if reason == "" {
+		return "."
+	}
+	return ": " + reason
+}

@@ -1,0 +1,243 @@
+package ledger
+
+import (
+	"context"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/contracts"
+)
+
+// The statements that write what the rulings came to. All rows are locked and have been looked at, so none needs a guard of its
+// own; the constraints are the second word.
+const (
+	castInsertSQL = `
+insert into reviews (tenant_id, run_id, approval_id, ordinal, command_id, decision, issuer, subject, reviewer_id, authority, reason,
+  channel, intent_hash, page_digest, decided_at)
+select * from unnest($1::text[], $2::uuid[], $3::uuid[], $4::int[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::text[],
+  $10::jsonb[], $11::text[], $12::text[], $13::bytea[], $14::bytea[], $15::timestamptz[])`
+
+	approvalsMovedSQL = `
+update approvals a set state = i.state, decided_at = i.at
+from unnest($1::uuid[], $2::text[], $3::timestamptz[]) as i(approval_id, state, at) where a.approval_id = i.approval_id`
+
+	// A final decision spends every token of the approval (A7); what was not told yet need not be told any more.
+	tokensSpentSQL = `
+update approval_tokens t set spent_at = clock_timestamp() where t.approval_id = any($1) and t.spent_at is null`
+	noticesMootSQL = `
+update notifications n set state = 'moot' where n.approval_id = any($1) and n.state = 'waiting'`
+
+	// A vote that is not the last one spends the token that led to it.
+	tokenUsedSQL = `
+update approval_tokens t set spent_at = clock_timestamp() where t.token_hash = any($1) and t.spent_at is null`
+
+	runsMovedSQL = `
+update runs r set state = i.state, outcome = nullif(i.outcome, ''), outcome_reason = nullif(i.reason, ''), version = r.version + 1,
+  updated_at = i.at, next_check_at = null, ended_at = case when i.outcome <> '' then i.at end
+from unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::timestamptz[]) as i(tenant_id, run_id, state, outcome,
+  reason, at)
+where r.tenant_id = i.tenant_id and r.run_id = i.run_id`
+
+	authorizedSQL = `
+insert into authorizations (tenant_id, run_id, intent_hash, authorization_id, approval_id, approval_state, execute_by)
+select * from unnest($1::text[], $2::uuid[], $3::bytea[], $4::uuid[], $5::uuid[], $6::text[], $7::timestamptz[])`
+
+	// An unchanged intent that is approved again authorizes the same row again (D2); it keeps its operation id and attempts.
+	requestedSQL = `
+insert into effects (tenant_id, run_id, revision, ordinal, intent_hash, authorization_id, operation_id, action_type, connector, operation,
+  target_system, target_record, execute_by, next_check_at)
+select tenant_id, run_id, revision, 1, intent_hash, authorization_id, operation_id, action_type, connector, operation, target_system,
+  target_record, execute_by, clock_timestamp()
+from unnest($1::text[], $2::uuid[], $3::int[], $4::bytea[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
+  $11::text[], $12::timestamptz[])
+  as i(tenant_id, run_id, revision, intent_hash, authorization_id, operation_id, action_type, connector, operation, target_system,
+  target_record, execute_by)
+on conflict (run_id, tenant_id, revision, ordinal) do update set authorization_id = excluded.authorization_id, state = 'pending',
+  hold_reason = null, execute_by = excluded.execute_by, next_check_at = excluded.next_check_at, updated_at = clock_timestamp()
+where effects.state = 'held' and effects.hold_reason = 'review' and effects.intent_hash = excluded.intent_hash`
+
+	// Nothing of a run that ends here is sent: what had been sent back to review is taken off the queue for good.
+	cancelledSQL = `
+update effects e set state = 'cancelled', open = false, hold_reason = null, next_check_at = clock_timestamp(),
+  updated_at = clock_timestamp()
+from unnest($1::text[], $2::uuid[]) as i(tenant_id, run_id)
+where e.tenant_id = i.tenant_id and e.run_id = i.run_id and e.state = 'held' and e.hold_reason = 'review'`
+
+	rulingEventsSQL = `
+insert into event_log (event_id, tenant_id, run_id, stream, subject, payload)
+select * from unnest($1::uuid[], $2::text[], $3::uuid[], $4::text[], $5::text[], $6::bytea[])`
+	rulingPendingSQL = `insert into pending (event_id) select * from unnest($1::uuid[])`
+
+	rulingAuditSQL = `
+insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state, detail)
+select tenant_id, run_id, actor, move, from_state, to_state, detail
+from unnest($1::text[], $2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::jsonb[])
+  as i(tenant_id, run_id, actor, move, from_state, to_state, detail)`
+)
+
+// writeRulings stores what was decided, in one round trip.
+func writeRulings(ctx context.Context, tx pgx.Tx, batch []*ruling) error {
+	w := &rulingWriter{batch: &pgx.Batch{}}
+	cast := pick(batch, func(r *ruling) bool { return r.cast })
+	moved := pick(batch, func(r *ruling) bool { return r.move != "" })
+	if len(cast) == 0 && len(moved) == 0 {
+		return nil
+	}
+	w.votes(cast)
+	w.moved(moved)
+	w.approved(pick(moved, func(r *ruling) bool { return r.move == "approve" }))
+	w.ended(pick(moved, func(r *ruling) bool { return r.move != "approve" }))
+	if err := w.told(batch); err != nil {
+		return err
+	}
+	return tx.SendBatch(ctx, w.batch).Close()
+}
+
+func pick(batch []*ruling, want func(*ruling) bool) []*ruling {
+	var picked []*ruling
+	for _, r := range batch {
+		if want(r) {
+			picked = append(picked, r)
+		}
+	}
+	return picked
+}
+
+// rulingWriter queues the statements of a batch.
+type rulingWriter struct{ batch *pgx.Batch }
+
+func (w *rulingWriter) votes(cast []*ruling) {
+	if len(cast) == 0 {
+		return
+	}
+	w.batch.Queue(castInsertSQL, rulingTenants(cast), rulingIDs(cast), rulingApprovals(cast),
+		column(cast, func(r *ruling) int32 { return int32(len(r.locked.votes) + 1) }),
+		column(cast, func(r *ruling) uuid.UUID { return r.vote.CommandID }),
+		column(cast, func(r *ruling) string { return r.vote.Decision }),
+		column(cast, func(r *ruling) string { return r.vote.Reviewer.Issuer }),
+		column(cast, func(r *ruling) string { return r.vote.Reviewer.Subject }),
+		column(cast, func(r *ruling) string { return r.vote.Reviewer.ID }),
+		column(cast, func(r *ruling) string { return modelJSON(r.vote.Reviewer.Authority) }),
+		column(cast, func(r *ruling) string { return r.vote.Reason }),
+		column(cast, func(r *ruling) string { return r.vote.Channel }),
+		column(cast, func(r *ruling) []byte { return r.vote.Shown[:] }),
+		column(cast, func(r *ruling) []byte { return r.vote.PageDigest }),
+		column(cast, func(r *ruling) time.Time { return r.locked.now }))
+	if used := pick(cast, func(r *ruling) bool { return r.vote.Token != nil }); len(used) > 0 {
+		w.batch.Queue(tokenUsedSQL, column(used, (*ruling).token))
+	}
+}
+
+func (w *rulingWriter) moved(moved []*ruling) {
+	if len(moved) == 0 {
+		return
+	}
+	at := column(moved, func(r *ruling) time.Time { return r.locked.now })
+	w.batch.Queue(approvalsMovedSQL, rulingApprovals(moved),
+		column(moved, func(r *ruling) string { return approvalMove(r.move).To }), at)
+	w.batch.Queue(tokensSpentSQL, rulingApprovals(moved))
+	w.batch.Queue(noticesMootSQL, rulingApprovals(moved))
+	w.batch.Queue(runsMovedSQL, rulingTenants(moved), rulingIDs(moved),
+		column(moved, func(r *ruling) string { return runMove(r.move).To }),
+		column(moved, (*ruling).outcome), column(moved, func(r *ruling) string { return r.reason }), at)
+}
+
+func (w *rulingWriter) approved(approved []*ruling) {
+	if len(approved) == 0 {
+		return
+	}
+	authorizations := column(approved, func(*ruling) uuid.UUID { return uuid.New() })
+	executeBy := column(approved, func(r *ruling) time.Time { return r.locked.now.Add(r.locked.executeWithin) })
+	hashes := column(approved, func(r *ruling) []byte { return r.locked.intentHash[:] })
+	w.batch.Queue(authorizedSQL, rulingTenants(approved), rulingIDs(approved), hashes, authorizations, rulingApprovals(approved),
+		column(approved, func(*ruling) string { return ApprovalApproved }), executeBy)
+	w.batch.Queue(requestedSQL, rulingTenants(approved), rulingIDs(approved),
+		column(approved, func(r *ruling) int32 { return int32(r.locked.revision) }), hashes, authorizations,
+		column(approved, func(r *ruling) string { return OperationID(r.RunID, r.locked.revision, 1) }),
+		column(approved, func(r *ruling) string { return r.locked.actionType }),
+		column(approved, func(r *ruling) string { return r.vote.Effect.Connector }),
+		column(approved, func(r *ruling) string { return r.vote.Effect.Operation }),
+		column(approved, func(r *ruling) string { return r.vote.Effect.TargetSystem }),
+		column(approved, func(r *ruling) string { return r.vote.Effect.TargetRecord }), executeBy)
+}
+
+func (w *rulingWriter) ended(ended []*ruling) {
+	if len(ended) > 0 {
+		w.batch.Queue(cancelledSQL, rulingTenants(ended), rulingIDs(ended))
+	}
+}
+
+// told queues the events and the audit rows.
+func (w *rulingWriter) told(batch []*ruling) error {
+	var events []outgoing
+	var about []*ruling
+	var audit []*ruling
+	for _, r := range batch {
+		if !r.cast && r.move == "" {
+			continue
+		}
+		audit = append(audit, r)
+		for _, data := range r.events() {
+			event, err := newOutgoing(r.TenantID, r.RunID, r.locked.traceParent, data)
+			if err != nil {
+				return err
+			}
+			events, about = append(events, event), append(about, r)
+		}
+	}
+	ids := column(events, func(e outgoing) uuid.UUID { return e.id })
+	w.batch.Queue(rulingEventsSQL, ids, rulingTenants(about), rulingIDs(about),
+		column(events, func(e outgoing) string { return e.stream }), column(events, func(e outgoing) string { return e.subject }),
+		column(events, func(e outgoing) []byte { return e.payload }))
+	w.batch.Queue(rulingPendingSQL, ids)
+	w.batch.Queue(rulingAuditSQL, rulingTenants(audit), rulingIDs(audit), column(audit, (*ruling).actor),
+		column(audit, (*ruling).auditMove), column(audit, func(*ruling) string { return RunAwaitingHuman }),
+		column(audit, (*ruling).auditTo), column(audit, (*ruling).detail))
+	return nil
+}
+
+// events tell of the vote, and of what follows where it is the last one.
+func (r *ruling) events() []contracts.Data {
+	f := &r.locked
+	ref := contracts.RunRef{TenantID: r.TenantID, RunID: r.RunID.String(), IdempotencyKey: f.key, CorrelationID: f.correlationID}
+	var events []contracts.Data
+	if r.cast {
+		events = append(events, &contracts.ApprovalDecided{RunRef: ref, ApprovalID: r.ApprovalID.String(), Decision: r.vote.Decision,
+			Final: r.move != "", ReviewerID: r.vote.Reviewer.ID, Reason: r.vote.Reason, DecidedAt: f.now,
+			IntentHash: f.intentHash.String(), IntentRevision: f.revision})
+	}
+	switch r.move {
+	case "":
+	case "approve":
+		events = append(events, &contracts.EffectRequested{TenantID: r.TenantID, RunID: ref.RunID,
+			OperationID: OperationID(r.RunID, f.revision, 1)})
+	default:
+		events = append(events, &contracts.RunEnded{RunRef: ref, Outcome: r.outcome(), Reason: r.reason})
+	}
+	return events
+}
+
+// outcome of the run, "" where it goes on.
+func (r *ruling) outcome() string {
+	switch r.move {
+	case "reject", "withdraw":
+		return OutcomeRejected
+	case "expire":
+		return OutcomeExpired
+	}
+	return ""
+}
+
+func rulingTenants(batch []*ruling) []string {
+	return column(batch, func(r *ruling) string { return r.TenantID })
+}
+
+func rulingIDs(batch []*ruling) []uuid.UUID {
+	return column(batch, func(r *ruling) uuid.UUID { return r.RunID })
+}
+
+func rulingApprovals(batch []*ruling) []uuid.UUID {
+	return column(batch, func(r *ruling) uuid.UUID { return r.ApprovalID })
+}

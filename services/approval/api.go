@@ -1,0 +1,258 @@
+package approval
+
+import (
+	"context"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/contracts"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
+)
+
+// apiRoutes is the API for back-office and chat integrations. Whoever calls shows the human's own access token and not the
+// integration's (A13, A15).
+func (a *Approval) apiRoutes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /v1/approvals", a.asPerson(a.apiList))
+	mux.HandleFunc("GET /v1/approvals/{approval}", a.asPerson(a.apiGet))
+	mux.HandleFunc("POST /v1/approvals/{approval}/decision", a.asPerson(a.apiDecide))
+	mux.HandleFunc("POST /v1/approvals/{approval}/withdrawal", a.asPerson(a.apiWithdraw))
+}
+
+// asPerson lets people through who show their own token.
+func (a *Approval) asPerson(next func(http.ResponseWriter, *http.Request, *identity)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "no-store")
+		scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		if !strings.EqualFold(scheme, "Bearer") {
+			token = ""
+		}
+		who, err := a.provider.bearer(r.Context(), token)
+		switch {
+		case errors.Is(err, errProvider):
+			a.env.Log.Error("the identity provider cannot be asked", "error", err)
+			a.problem(w, contracts.CodeUnavailable, "The identity provider cannot be reached now. Try again.")
+		case errors.Is(err, errNotAPerson):
+			a.problem(w, contracts.CodeForbidden, err.Error())
+		case err != nil:
+			w.Header().Set("WWW-Authenticate", "Bearer")
+			a.problem(w, contracts.CodeUnauthenticated, errCredential.Error())
+		default:
+			next(w, r, who)
+		}
+	}
+}
+
+// apiList lists what the person may see, narrowed by the query: state, correlation_id, key.
+func (a *Approval) apiList(w http.ResponseWriter, r *http.Request, who *identity) {
+	q := r.URL.Query()
+	list, err := a.queue(r.Context(), who, ledger.ApprovalFilter{State: q.Get("state"), CorrelationID: q.Get("correlation_id"), Key: q.Get("key")})
+	if err != nil {
+		a.failed(w, err)
+		return
+	}
+	items := make([]contracts.Approval, len(list))
+	for i := range list {
+		items[i] = summary(&list[i])
+	}
+	a.answer(w, http.StatusOK, map[string]any{"approvals": items})
+}
+
+// queue lists approvals of all tenants in which the person has a role.
+func (a *Approval) queue(ctx context.Context, who *identity, f ledger.ApprovalFilter) ([]ledger.ApprovalSummary, error) {
+	var all []ledger.ApprovalSummary
+	for id, t := range a.tenants {
+		roles := who.roles(t)
+		if len(roles) == 0 {
+			continue
+		}
+		f.TenantID, f.Audience = id, roles
+		if who.holds(t, []string{roleOperator}) {
+			f.Audience = nil
+		}
+		list, err := a.env.Ledger.Approvals(ctx, f)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, list...)
+	}
+	return all, nil
+}
+
+func (a *Approval) apiGet(w http.ResponseWriter, r *http.Request, who *identity) {
+	t, card, ok := a.apiCard(w, r, who)
+	if ok {
+		a.answer(w, http.StatusOK, t.describe(card))
+	}
+}
+
+func (a *Approval) apiCard(w http.ResponseWriter, r *http.Request, who *identity) (*tenant, *ledger.Card, bool) {
+	id, err := uuid.Parse(r.PathValue("approval"))
+	if err != nil {
+		a.failed(w, ledger.ErrNoApproval)
+		return nil, nil, false
+	}
+	t, card, err := a.cardFor(r.Context(), who, id)
+	if err != nil {
+		a.failed(w, err)
+		return nil, nil, false
+	}
+	return t, card, true
+}
+
+// apiDecide takes a decision. The Idempotency-Key header, where it is sent, makes a repeated call the same vote.
+func (a *Approval) apiDecide(w http.ResponseWriter, r *http.Request, who *identity) {
+	var body contracts.DecisionRequest
+	if !a.read(w, r, &body) {
+		return
+	}
+	t, card, ok := a.apiCard(w, r, who)
+	if !ok {
+		return
+	}
+	b := ballot{CommandID: commandID(r, who, card), Tenant: t, Card: card, Decision: body.Decision, Reason: body.Reason, Token: body.Token}
+	shown, err := hex.DecodeString(body.IntentHash)
+	if err != nil || len(shown) != len(b.Shown) {
+		a.problem(w, contracts.CodeSchemaInvalid, "intent_hash must be the 64 hex digits of the intent that the person was shown.")
+		return
+	}
+	copy(b.Shown[:], shown)
+	voted, err := a.decide(r.Context(), who, b)
+	if err != nil {
+		a.failed(w, err)
+		return
+	}
+	a.voted(w, card, voted)
+}
+
+// commandID is the same for a call that is repeated under one key by one person.
+func commandID(r *http.Request, who *identity, card *ledger.Card) uuid.UUID {
+	key := r.Header.Get("Idempotency-Key")
+	if key == "" {
+		return uuid.New()
+	}
+	return uuid.NewSHA1(card.ApprovalID, []byte(who.Issuer+"\n"+who.Subject+"\n"+key))
+}
+
+func (a *Approval) apiWithdraw(w http.ResponseWriter, r *http.Request, who *identity) {
+	var body contracts.WithdrawalRequest
+	if !a.read(w, r, &body) {
+		return
+	}
+	t, card, ok := a.apiCard(w, r, who)
+	if !ok {
+		return
+	}
+	voted, err := a.withdraw(r.Context(), who, t, card, body.Reason)
+	if err != nil {
+		a.failed(w, err)
+		return
+	}
+	a.voted(w, card, voted)
+}
+
+// voted tells what a decision came to; what did not decide is a conflict, with what stands.
+func (a *Approval) voted(w http.ResponseWriter, card *ledger.Card, v ledger.Voted) {
+	answer := contracts.DecisionAnswer{ApprovalID: card.ApprovalID.String(), Result: v.Result, Status: v.State, Approvals: approvals(v.Cast),
+		Quorum: v.Quorum, Decisions: decisionsOf(v.Cast)}
+	switch v.Result {
+	case ledger.VoteApproved, ledger.VoteRejected, ledger.VoteCounted:
+		a.answer(w, http.StatusOK, answer)
+	default:
+		p := contracts.NewProblem(conflictCode(v.Result), standing(v))
+		a.write(w, p.Status, contracts.ProblemContentType, struct {
+			*contracts.Problem
+			contracts.DecisionAnswer
+		}{p, answer})
+	}
+}
+
+func conflictCode(result string) string {
+	if result == ledger.VoteUnknown {
+		return contracts.CodeNoApproval
+	}
+	return contracts.CodeNotDecided
+}
+
+// failed tells a refusal, or that something failed.
+func (a *Approval) failed(w http.ResponseWriter, err error) {
+	var no *refusal
+	switch {
+	case errors.As(err, &no):
+		a.problem(w, problemOf(no.Code), no.Detail)
+	case errors.Is(err, ledger.ErrNoApproval):
+		a.problem(w, contracts.CodeNoApproval, "")
+	case errors.Is(err, context.Canceled):
+		a.problem(w, contracts.CodeInternal, "The caller went away.")
+	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrOverloaded):
+		a.env.Log.Warn("a request could not be answered now", "error", err)
+		w.Header().Set("Retry-After", "1")
+		a.problem(w, contracts.CodeUnavailable, "Nothing was decided. Try again.")
+	default:
+		a.env.Log.Error("a request failed", "error", err)
+		a.problem(w, contracts.CodeInternal, "Look again before you decide again: whether it was recorded is not known.")
+	}
+}
+
+// problemOf a refusal: the code's own where the contract lists it.
+func problemOf(code string) string {
+	switch code {
+	case codeSignInAgain, codeStepUp:
+		return contracts.CodeSignInAgain
+	case codeReason, codeReasonLong, codeBadDecision:
+		return contracts.CodeSchemaInvalid
+	}
+	return contracts.CodeForbidden
+}
+
+const maxBody = 16 << 10
+
+// read decodes a small JSON body strictly.
+func (a *Approval) read(w http.ResponseWriter, r *http.Request, into any) bool {
+	if kind := r.Header.Get("Content-Type"); kind != "" && !strings.HasPrefix(kind, "application/json") {
+		a.problem(w, contracts.CodeUnsupportedMediaType, "Send application/json.")
+		return false
+	}
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	decoder.DisallowUnknownFields()
+	err := decoder.Decode(into)
+	if err == nil {
+		if _, more := decoder.Token(); more != io.EOF {
+			err = errors.New("something follows the object")
+		}
+	}
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		a.problem(w, contracts.CodeTooLarge, "At most "+strconv.Itoa(maxBody)+" bytes are taken.")
+	case err != nil:
+		a.problem(w, contracts.CodeMalformed, err.Error())
+	}
+	return err == nil
+}
+
+func (a *Approval) problem(w http.ResponseWriter, code, detail string) {
+	p := contracts.NewProblem(code, detail)
+	a.write(w, p.Status, contracts.ProblemContentType, p)
+}
+
+func (a *Approval) answer(w http.ResponseWriter, status int, body any) {
+	a.write(w, status, "application/json", body)
+}
+
+func (a *Approval) write(w http.ResponseWriter, status int, contentType string, body any) {
+	data, err := json.Marshal(body)
+	if err != nil {
+		panic(err) // all bodies are strings, numbers, times and JSON that was parsed before
+	}
+	w.Header().Set("Content-Type", contentType)
+	w.Header().Set("Content-Length", strconv.Itoa(len(data)))
+	w.WriteHeader(status)
+	_, _ = w.Write(data) // the caller is gone, and what was decided stays decided
+}

@@ -1,0 +1,227 @@
+// Package approval is the human gate: it tells reviewers that a decision waits, knows who they are, shows them what would be done,
+// and takes one decision. It can queue effects and never makes one (A7).
+//
+// A request, by file: notify.go (who is told, and how), link.go (what a link in a message may do: nothing), signin.go and
+// identity.go (who somebody is), authority.go (whether they may decide), decide.go (the decision itself, for every channel),
+// web.go and api.go (the two channels), expire.go (nobody decided in time).
+package approval
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"time"
+
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/holdpoint/holdpoint/pkg/config"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
+	"github.com/holdpoint/holdpoint/pkg/service"
+)
+
+// Settings of the approval service (HOLDPOINT_APPROVAL_…).
+type Settings struct {
+	Addr      string `split_words:"true" default:":8082"` // where HTTP listens
+	PublicURL string `split_words:"true"`                 // what links begin with; https but on loopback (A2)
+
+	Issuer           string   `split_words:"true"` // of the OpenID Connect provider
+	ClientID         string   `split_words:"true" default:"holdpoint"`
+	ClientSecret     string   `split_words:"true"`
+	ClientSecretFile string   `split_words:"true"`
+	Scopes           []string `split_words:"true" default:"openid,profile,email,groups"`
+	// APIClients are the client ids whose users' access tokens the API takes. Another program's token is refused, even where
+	// it was issued for one of our people (A15).
+	APIClients []string `split_words:"true" default:"holdpoint-cli"`
+	// RolesMaxAge is how old the claims may be from which a decision's roles are read: after that the reviewer signs in again,
+	// which is a redirect and no question while the provider still knows them (A4).
+	RolesMaxAge     time.Duration `split_words:"true" default:"10m"`
+	SessionLifetime time.Duration `split_words:"true" default:"8h"`
+	SessionIdle     time.Duration `split_words:"true" default:"1h"`
+
+	HTTPClient *http.Client `ignored:"true"` // to the provider; default: one with a time-out
+	LinkHere   bool         `ignored:"true"` // without a PublicURL, links lead to where HTTP listens
+}
+
+// validate joins all complaints.
+func (s *Settings) validate() error {
+	var problems []error
+	if s.Issuer == "" {
+		problems = append(problems, errors.New("HOLDPOINT_APPROVAL_ISSUER is empty: nobody could sign in"))
+	}
+	if s.PublicURL == "" {
+		problems = append(problems, errors.New("HOLDPOINT_APPROVAL_PUBLIC_URL is empty: messages to reviewers need a link"))
+	} else if u, err := url.Parse(s.PublicURL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		problems = append(problems, fmt.Errorf("HOLDPOINT_APPROVAL_PUBLIC_URL is %q; it must be like https://approvals.example.com", s.PublicURL))
+	} else if u.Scheme == "http" && !loopback(u.Hostname()) {
+		problems = append(problems, fmt.Errorf("HOLDPOINT_APPROVAL_PUBLIC_URL is %q: links hold tokens, which travel over https only, "+
+			"but on loopback", s.PublicURL))
+	}
+	if s.RolesMaxAge <= 0 || s.SessionLifetime <= 0 || s.SessionIdle <= 0 {
+		problems = append(problems, errors.New("HOLDPOINT_APPROVAL_ROLES_MAX_AGE, …_SESSION_LIFETIME and …_SESSION_IDLE must be above 0"))
+	}
+	return errors.Join(problems...)
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || (ip != nil && ip.IsLoopback())
+}
+
+// Approval is the service.
+type Approval struct {
+	env      *service.Env
+	settings Settings
+	tenants  map[string]*tenant
+	votes    *ledger.Group[ledger.Vote, ledger.Voted]
+	provider *provider
+	listener net.Listener
+	web      *web
+
+	decisions metric.Int64Counter
+	refusals  metric.Int64Counter
+	notices   metric.Int64Counter
+	expired   metric.Int64Counter
+}
+
+// tenant is one tenant's people, actions and channels, ready to use.
+type tenant struct {
+	*config.Tenant
+	issuer   string // of people who name none
+	actions  map[string]*config.Action
+	sources  map[string]*config.Source
+	owners   map[string]string // API key's name to the id of the person who answers for it
+	channels map[string]sender
+}
+
+// New listens and reads the provider's metadata when it is first needed, so that the service starts before it.
+func New(ctx context.Context, env *service.Env, settings Settings) (*Approval, error) {
+	a := &Approval{env: env, settings: settings, tenants: map[string]*tenant{}}
+	var err error
+	if a.listener, err = net.Listen("tcp", settings.Addr); err != nil {
+		return nil, fmt.Errorf("listen for reviewers (HOLDPOINT_APPROVAL_ADDR): %w", err)
+	}
+	if settings.PublicURL == "" && settings.LinkHere {
+		a.settings.PublicURL = "http://" + a.Addr()
+	}
+	if err := a.prepare(ctx); err != nil {
+		return nil, errors.Join(err, a.listener.Close())
+	}
+	return a, nil
+}
+
+func (a *Approval) prepare(ctx context.Context) error {
+	if err := a.settings.validate(); err != nil {
+		return fmt.Errorf("settings of the approval service:\n%w", err)
+	}
+	for _, declared := range a.env.Config.Tenants {
+		t, err := newTenant(declared, a.settings.Issuer)
+		if err != nil {
+			return err
+		}
+		a.tenants[declared.ID] = t
+	}
+	var errs [6]error
+	a.decisions, errs[0] = a.env.Meter.Int64Counter("holdpoint_approval_decisions_total")
+	a.refusals, errs[1] = a.env.Meter.Int64Counter("holdpoint_approval_refusals_total")
+	a.notices, errs[2] = a.env.Meter.Int64Counter("holdpoint_approval_notifications_total")
+	a.expired, errs[3] = a.env.Meter.Int64Counter("holdpoint_approvals_expired_total")
+	a.provider, errs[4] = newProvider(a.settings)
+	a.web, errs[5] = newWeb(ctx, a)
+	a.votes = ledger.NewGroup(ledger.GroupConfig[ledger.Vote, ledger.Voted]{Run: service.Waking(a.env, a.env.Ledger.Vote)})
+	return errors.Join(errs[:]...)
+}
+
+func newTenant(declared *config.Tenant, issuer string) (*tenant, error) {
+	t := &tenant{Tenant: declared, issuer: issuer, actions: map[string]*config.Action{}, sources: map[string]*config.Source{},
+		owners: map[string]string{}, channels: map[string]sender{}}
+	for _, action := range declared.Actions {
+		t.actions[action.Type] = action
+	}
+	for _, source := range declared.Sources {
+		t.sources[source.ID] = source
+	}
+	for _, key := range declared.APIKeys {
+		t.owners[key.Name] = key.Owner
+	}
+	for _, channel := range declared.Channels {
+		s, err := newSender(channel)
+		if err != nil {
+			return nil, fmt.Errorf("channel %s of tenant %s: %w", channel.ID, declared.ID, err)
+		}
+		t.channels[channel.ID] = s
+	}
+	return t, nil
+}
+
+// Addr is where HTTP listens.
+func (a *Approval) Addr() string { return a.listener.Addr().String() }
+
+// Rhythm of the loops:
+//
+//	announce   250 ms   approvals that nobody was told of
+//	notify     250 ms   notifications that are due
+//	expire     1 s      approvals whose decide-by has passed; a late decision is refused in any case
+const (
+	announcePause = 250 * time.Millisecond
+	notifyPause   = 250 * time.Millisecond
+	expirePause   = time.Second
+	drainFor      = 20 * time.Second
+)
+
+// Run serves reviewers and tells them what waits until the context ends, and finishes what it has begun.
+func (a *Approval) Run(ctx context.Context) error {
+	loop := func(name string, pause time.Duration, once func(context.Context) (bool, error)) service.Named {
+		return service.Named{Name: "approval " + name, Runner: service.Loop{Name: name, Log: a.env.Log, Pause: pause, Once: once}}
+	}
+	err := service.RunAll(ctx, a.env.Log, drainFor,
+		service.Named{Name: "approval http", Runner: httpDoor{a}},
+		loop("announce", announcePause, a.announce),
+		loop("notify", notifyPause, a.notify),
+		loop("expire", expirePause, a.expire),
+	)
+	a.votes.Close()
+	return err
+}
+
+// httpDoor serves the pages and the API.
+type httpDoor struct{ a *Approval }
+
+const drainHTTP = 15 * time.Second
+
+// Run serves until the context ends, then answers the requests that it has.
+func (d httpDoor) Run(ctx context.Context) error {
+	server := &http.Server{
+		Handler: d.a.routes(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
+	}
+	served := make(chan error, 1)
+	go func() { served <- server.Serve(d.a.listener) }()
+	select {
+	case err := <-served:
+		return fmt.Errorf("serve reviewers: %w", err)
+	case <-ctx.Done():
+	}
+	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainHTTP)
+	defer cancel()
+	if err := server.Shutdown(drain); err != nil {
+		return errors.Join(fmt.Errorf("stop serving reviewers: %w", err), server.Close())
+	}
+	return nil
+}
+
+// routes of both channels. The API has no session and the pages have no bearer token, so neither can be used as the other.
+func (a *Approval) routes() http.Handler {
+	mux := http.NewServeMux()
+	a.apiRoutes(mux)
+	a.web.routes(mux)
+	return mux
+}
+
+// httpClient is what the provider is asked with.
+func (s *Settings) httpClient() *http.Client {
+	return cmp.Or(s.HTTPClient, &http.Client{Timeout: 10 * time.Second})
+}

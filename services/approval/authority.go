@@ -1,0 +1,188 @@
+package approval
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/holdpoint/holdpoint/pkg/config"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
+)
+
+// refusal is why somebody may not decide, or not like this. It is a result: recorded, counted and told.
+type refusal struct {
+	Code   string
+	Detail string // for the person
+}
+
+func (r *refusal) Error() string { return r.Detail }
+
+// Codes of refusals; the API's problems have the same.
+const (
+	codeSignInAgain = "sign_in_again"  // the claims are too old to read roles from
+	codeStepUp      = "step_up"        // the action asks for a more recent sign-in
+	codeDisabled    = "disabled"       // the configuration has the person disabled
+	codeWrongRole   = "wrong_role"     // no role of the audience
+	codeUnqualified = "not_qualified"  // not the qualified professional that the action asks for (P5)
+	codeOwnRequest  = "own_request"    // separation of duties
+	codeNotYourLink = "not_your_link"  // the link was sent to somebody else
+	codeReason      = "reason_missing" // a reason has to be typed
+	codeReasonLong  = "reason_too_long"
+	codeBadDecision = "bad_decision"
+)
+
+// longestReason is in characters, as the ledger stores it.
+const longestReason = 2000
+
+// want is a decision that somebody asks to make.
+type want struct {
+	Decision  string
+	Reason    string
+	Recipient string // of the link that led here: channel and address, "" without a link
+}
+
+// terms are what a decision on this card takes (A5, A6).
+type terms struct {
+	Quorum       int
+	TypedReason  bool
+	RecentSignIn time.Duration
+	Profession   string
+	// TwoPeople says why the quorum is not the action's own, "" where it is.
+	TwoPeople string
+}
+
+// termsOf an approval, by the configuration as it is now. Where a source names whoever asked and this event's name is nobody
+// whom the configuration knows, no reviewer can be told to be another person: then two different people decide (APR-10).
+func (t *tenant) termsOf(card *ledger.Card) terms {
+	rule := terms{Quorum: 1, TypedReason: true}
+	if action := t.actions[card.ActionType]; action != nil {
+		rule = terms{Quorum: max(action.Review.Quorum, 1), TypedReason: action.Review.TypedReason,
+			RecentSignIn: action.Review.RecentSignIn, Profession: action.Profession}
+	}
+	source := t.sources[card.Source]
+	if source != nil && source.Requester != "" && t.PersonByAlias(card.RequestedBy) == nil && rule.Quorum < 2 {
+		rule.Quorum = 2
+		rule.TwoPeople = "It is not known who asked for this, so two different people have to approve."
+	}
+	return rule
+}
+
+// mayDecide says whether a person may make a decision, or why not. Everything is looked at when the decision is made, not when
+// the page was shown (A4). The precedence is:
+//
+//  1. what the provider said is too old to go by;
+//  2. the person is disabled;
+//  3. no role of the audience, or not qualified;
+//  4. an approval of their own request; rejecting it is always theirs;
+//  5. the link was another person's;
+//  6. the sign-in is too long ago for this action;
+//  7. the reason is missing.
+func (t *tenant) mayDecide(who *identity, card *ledger.Card, w want, rolesMaxAge time.Duration) *refusal {
+	rule := t.termsOf(card)
+	if w.Decision != ledger.Approve && w.Decision != ledger.Reject {
+		return &refusal{codeBadDecision, "A decision is approve or reject."}
+	}
+	if card.Now.Sub(who.ClaimsAt) > rolesMaxAge {
+		return &refusal{codeSignInAgain, fmt.Sprintf("Sign in again: roles are read from a sign-in that is at most %s old.", rolesMaxAge)}
+	}
+	if p := who.person(t); p != nil && p.Disabled {
+		return &refusal{codeDisabled, "You may not decide any more. Ask whoever keeps Holdpoint's configuration."}
+	}
+	if !who.holds(t, card.Audience) {
+		return &refusal{codeWrongRole, "This is decided by " + strings.Join(card.Audience, " or ") + ", which is no role of yours."}
+	}
+	if rule.Profession != "" && !slices.Contains(who.roles(t), rule.Profession) {
+		return &refusal{codeUnqualified, "This needs somebody qualified in: " + rule.Profession + "."}
+	}
+	if w.Decision == ledger.Approve && t.asked(who, card) {
+		return &refusal{codeOwnRequest, "You asked for this, so somebody else has to approve it. You may reject it."}
+	}
+	if !t.sentTo(who, w.Recipient) {
+		return &refusal{codeNotYourLink, "This link was sent to somebody else. Decide from your own queue."}
+	}
+	if rule.RecentSignIn > 0 && card.Now.Sub(who.SignedInAt) > rule.RecentSignIn {
+		return &refusal{codeStepUp, fmt.Sprintf("Prove again who you are: this needs a sign-in within the last %s.", rule.RecentSignIn)}
+	}
+	return rule.checkReason(w)
+}
+
+func (rule terms) checkReason(w want) *refusal {
+	reason := strings.TrimSpace(w.Reason)
+	switch {
+	case utf8.RuneCountInString(reason) > longestReason:
+		return &refusal{codeReasonLong, fmt.Sprintf("The reason is longer than %d characters.", longestReason)}
+	case reason != "":
+		return nil
+	case w.Decision == ledger.Reject:
+		return &refusal{codeReason, "Say why: whoever asked is told, and the run ends with it."}
+	case rule.TypedReason:
+		return &refusal{codeReason, "Say why, in your own words: this action asks for a typed reason."}
+	}
+	return nil
+}
+
+// asked reports whether the person asked for the action, or answers for the program that did (A5).
+func (t *tenant) asked(who *identity, card *ledger.Card) bool {
+	if who.answersTo(t, card.RequestedBy) {
+		return true
+	}
+	p := who.person(t)
+	return p != nil && p.ID == t.owners[card.SentBy]
+}
+
+// sentTo reports whether a link's recipient may be the person. An address that belongs to nobody in particular, such as a
+// team's mailbox, is everybody's.
+func (t *tenant) sentTo(who *identity, recipient string) bool {
+	_, address, _ := strings.Cut(recipient, " ")
+	owner := t.PersonByAlias(address)
+	if address == "" || owner == nil {
+		return true
+	}
+	mine := who.person(t)
+	return mine != nil && mine.ID == owner.ID
+}
+
+// eligible counts the people of the configuration who could still be asked; it is shown, and decides nothing.
+func (t *tenant) eligible(card *ledger.Card) []*config.Person {
+	var others []*config.Person
+	for _, p := range t.People {
+		requester := t.PersonByAlias(card.RequestedBy)
+		if !p.Disabled && (requester == nil || requester.ID != p.ID) {
+			others = append(others, p)
+		}
+	}
+	return others
+}
+
+// authority is what the decision relied on, as it is stored with it (A4).
+func (t *tenant) authority(who *identity) []byte {
+	text, _ := json.Marshal(map[string]any{ // strings and times always marshal
+		"roles": who.roles(t), "issuer": who.Issuer, "subject": who.Subject, "name": who.Name, "email": who.Email,
+		"signed_in_at": who.SignedInAt, "claims_at": who.ClaimsAt, "configuration_person": personID(who.person(t)),
+		"claims": t.roleClaims(who.Claims),
+	})
+	return text
+}
+
+// roleClaims are the claims that roles are read from, and no others.
+func (t *tenant) roleClaims(claims map[string]any) map[string]any {
+	kept := map[string]any{}
+	for _, role := range t.Roles {
+		for name := range role.Claims {
+			if value, ok := claims[name]; ok {
+				kept[name] = value
+			}
+		}
+	}
+	return kept
+}
+
+func personID(p *config.Person) string {
+	if p == nil {
+		return ""
+	}
+	return p.ID
+}

@@ -1,0 +1,126 @@
+package approval
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/holdpoint/holdpoint/pkg/canonical"
+	"github.com/holdpoint/holdpoint/pkg/intent"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
+)
+
+// ballot is a decision as a channel received it.
+type ballot struct {
+	CommandID  uuid.UUID
+	Tenant     *tenant
+	Card       *ledger.Card
+	Decision   string
+	Reason     string
+	Shown      canonical.Digest // the intent hash that the person was shown
+	PageDigest []byte           // of the page, nil through the API
+	Token      string           // that led here, "" where none did
+}
+
+// decide makes one decision for a person, whatever the channel: first whether they may, then the ledger's transaction (A7). A
+// refusal is audited; nothing moves by it.
+func (a *Approval) decide(ctx context.Context, who *identity, b ballot) (ledger.Voted, error) {
+	w := want{Decision: b.Decision, Reason: b.Reason}
+	var hash []byte
+	if b.Token != "" {
+		hash = tokenHash(b.Token)
+		token, err := a.env.Ledger.FindToken(ctx, hash)
+		switch {
+		case errors.Is(err, ledger.ErrNoToken) || (err == nil && token.ApprovalID != b.Card.ApprovalID):
+			// The ledger looks again under the lock, after the state of the approval: who lost a race is told who won.
+		case err != nil:
+			return ledger.Voted{}, err
+		default:
+			w.Recipient = token.Recipient
+		}
+	}
+	if no := b.Tenant.mayDecide(who, b.Card, w, a.settings.RolesMaxAge); no != nil {
+		a.refused(ctx, who, &b, no)
+		return ledger.Voted{}, no
+	}
+	snapshot, err := intent.Read(b.Card.Canonical, b.Card.IntentHash)
+	if err != nil {
+		return ledger.Voted{}, fmt.Errorf("read the intent of approval %s: %w", b.Card.ApprovalID, err)
+	}
+	voted, err := a.votes.Do(ctx, ledger.Vote{
+		CommandID: b.CommandID, TenantID: b.Card.TenantID, RunID: b.Card.RunID, ApprovalID: b.Card.ApprovalID,
+		Decision: b.Decision, Reason: strings.TrimSpace(b.Reason), Channel: who.Channel, Shown: b.Shown, PageDigest: b.PageDigest,
+		Token: hash, Quorum: b.Tenant.termsOf(b.Card).Quorum,
+		Reviewer: ledger.Reviewer{Issuer: who.Issuer, Subject: who.Subject, ID: who.id(b.Tenant), Authority: b.Tenant.authority(who)},
+		Effect: ledger.EffectRequest{Connector: snapshot.Connector, Operation: snapshot.Operation,
+			TargetSystem: snapshot.TargetSystem, TargetRecord: snapshot.TargetRecord},
+	})
+	if err != nil {
+		return ledger.Voted{}, err
+	}
+	a.decisions.Add(ctx, 1, metric.WithAttributes(attribute.String("tenant", b.Card.TenantID),
+		attribute.String("decision", b.Decision), attribute.String("result", voted.Result), attribute.String("channel", who.Channel)))
+	return voted, nil
+}
+
+// refused keeps who was turned away, and why. That an attempt could not be recorded does not let it through.
+func (a *Approval) refused(ctx context.Context, who *identity, b *ballot, no *refusal) {
+	a.refusals.Add(ctx, 1, metric.WithAttributes(attribute.String("tenant", b.Card.TenantID), attribute.String("code", no.Code)))
+	a.env.Log.Warn("a decision was refused", "tenant", b.Card.TenantID, "approval", b.Card.ApprovalID, "reviewer", who.id(b.Tenant),
+		"code", no.Code)
+	err := a.env.Ledger.RecordRefusal(ctx, ledger.Refused{TenantID: b.Card.TenantID, RunID: b.Card.RunID, ApprovalID: b.Card.ApprovalID,
+		By: who.id(b.Tenant), Issuer: who.Issuer, Subject: who.Subject, Decision: b.Decision, Code: no.Code, Channel: who.Channel})
+	if err != nil {
+		a.env.Log.Error("a refused decision could not be recorded", "approval", b.Card.ApprovalID, "error", err)
+	}
+}
+
+// tokenHash is how the ledger knows a token (A2).
+func tokenHash(token string) []byte {
+	sum := sha256.Sum256([]byte(token))
+	return sum[:]
+}
+
+// visible reports whether a person may see an approval: its audience, operators of the tenant, and whoever asked.
+func (t *tenant) visible(who *identity, card *ledger.ApprovalSummary) bool {
+	return who.holds(t, card.Audience) || who.holds(t, []string{roleOperator}) || who.answersTo(t, card.RequestedBy)
+}
+
+// roleOperator may see every approval of the tenant and withdraw one; it decides only where it is in the audience.
+const roleOperator = "operator"
+
+// cardFor reads an approval that the person may see. To anybody else it does not exist.
+func (a *Approval) cardFor(ctx context.Context, who *identity, id uuid.UUID) (*tenant, *ledger.Card, error) {
+	card, err := a.env.Ledger.Card(ctx, id)
+	if err != nil {
+		return nil, nil, err
+	}
+	t := a.tenants[card.TenantID]
+	if t == nil || !t.visible(who, &card.ApprovalSummary) {
+		return nil, nil, ledger.ErrNoApproval
+	}
+	return t, card, nil
+}
+
+// withdraw takes a request back: whoever asked may, and an operator.
+func (a *Approval) withdraw(ctx context.Context, who *identity, t *tenant, card *ledger.Card, reason string) (ledger.Voted, error) {
+	b := ballot{Tenant: t, Card: card, Decision: "withdraw"}
+	switch p := who.person(t); {
+	case card.Now.Sub(who.ClaimsAt) > a.settings.RolesMaxAge:
+		return ledger.Voted{}, &refusal{codeSignInAgain, "Sign in again: roles are read from a recent sign-in."}
+	case p != nil && p.Disabled, !who.holds(t, []string{roleOperator}) && !t.asked(who, card):
+		no := &refusal{codeWrongRole, "Whoever asked for this may withdraw it, and an operator."}
+		a.refused(ctx, who, &b, no)
+		return ledger.Voted{}, no
+	case strings.TrimSpace(reason) == "":
+		return ledger.Voted{}, &refusal{codeReason, "Say why: the run ends with it."}
+	}
+	return a.env.Ledger.Withdraw(ctx, ledger.Withdrawal{TenantID: card.TenantID, RunID: card.RunID, ApprovalID: card.ApprovalID,
+		By: who.id(t), Reason: strings.TrimSpace(reason)})
+}

@@ -1,0 +1,84 @@
+package approval
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/holdpoint/holdpoint/contracts"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
+)
+
+// summary is one line of the queue as the API gives it.
+func summary(s *ledger.ApprovalSummary) contracts.Approval {
+	return contracts.Approval{ApprovalID: s.ApprovalID.String(), TenantID: s.TenantID, RunID: s.RunID.String(), IdempotencyKey: s.Key,
+		CorrelationID: s.CorrelationID, ActionType: s.ActionType, Target: contracts.ApprovalTarget{System: s.TargetSystem, RecordID: s.TargetRecord},
+		Audience: s.Audience, Status: s.State, RequestedBy: s.RequestedBy, RequestedAt: s.RequestedAt, DecideBy: s.DecideBy,
+		DecidedAt: s.DecidedAt, Approvals: s.Approvals}
+}
+
+// describe is the whole card as the API gives it.
+func (t *tenant) describe(c *ledger.Card) contracts.ApprovalCard {
+	rule := t.termsOf(c)
+	card := contracts.ApprovalCard{Approval: summary(&c.ApprovalSummary), IntentHash: c.IntentHash.String(), IntentRevision: c.Revision,
+		Intent: c.Canonical, Reasons: c.Reasons, PolicyVersion: c.PolicyVersion, Quorum: rule.Quorum, TypedReason: rule.TypedReason,
+		Decisions: decisionsOf(c.Cast), ExecutionStatus: ledger.ExecutionStatus(c.Effects), RunState: c.RunState, RunOutcome: c.RunOutcome}
+	for _, e := range c.Effects {
+		card.Effects = append(card.Effects, contracts.Effect{OperationID: e.OperationID, State: e.State, ExternalID: text0(e.ExternalID)})
+	}
+	return card
+}
+
+func decisionsOf(cast []ledger.Cast) []contracts.Decision {
+	made := make([]contracts.Decision, len(cast))
+	for i, c := range cast {
+		made[i] = contracts.Decision{Decision: c.Decision, ReviewerID: c.ReviewerID, Reason: c.Reason, DecidedAt: c.DecidedAt}
+	}
+	return made
+}
+
+func approvals(cast []ledger.Cast) int {
+	n := 0
+	for _, c := range cast {
+		if c.Decision == ledger.Approve {
+			n++
+		}
+	}
+	return n
+}
+
+func text0(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+// standing tells somebody whose decision did not count what stands (A8).
+func standing(v ledger.Voted) string {
+	switch v.Result {
+	case ledger.VoteLate:
+		return "It is decided already: " + v.State + madeBy(v) + ". Your decision changed nothing."
+	case ledger.VoteRepeated:
+		return "You have decided on this before; one person has one vote. It counts as it was."
+	case ledger.VoteExpired:
+		return "Nobody decided before " + v.DecideBy.UTC().Format(time.RFC1123) + ", so the request has expired. Your decision changed nothing."
+	case ledger.VoteChanged:
+		return "What would be done has changed since you were shown it. Look at it again, then decide."
+	case ledger.VoteTokenSpent:
+		return "The link was used before, or a newer one has replaced it. Decide from your queue."
+	}
+	return "There is no such request."
+}
+
+// madeBy names who decided and when, where somebody did.
+func madeBy(v ledger.Voted) string {
+	if len(v.Cast) == 0 {
+		return ""
+	}
+	names := make([]string, 0, len(v.Cast))
+	for _, c := range v.Cast {
+		names = append(names, c.ReviewerID)
+	}
+	return fmt.Sprintf(" by %s at %s", strings.Join(names, ", "), v.DecidedAt.UTC().Format(time.RFC1123))
+}

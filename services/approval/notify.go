@@ -1,0 +1,171 @@
+package approval
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+
+	"github.com/holdpoint/holdpoint/pkg/config"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
+)
+
+// Attempts to tell somebody, after each failure:
+//
+//	attempt   1    2     3      4      5      6 to 10
+//	wait      5 s  15 s  45 s   135 s  405 s  10 min
+//
+// That outlives an hour's outage of a mail server. Then the notification is failed, and an operator is alerted; the request itself
+// waits in the queue as before (A1).
+const (
+	firstWait    = 5 * time.Second
+	longestWait  = 10 * time.Minute
+	maxAttempts  = 10
+	noticeBatch  = 32
+	noticeHold   = time.Minute // longer than a channel's time-out: what is not recorded by then is sent again
+	sendersAtAll = 8
+)
+
+// sender is one channel, ready to send.
+type sender interface {
+	// recipients are the addresses of the channel; one "" where it has no addresses.
+	recipients() []string
+	send(ctx context.Context, m *message) error
+}
+
+// message is what is sent: what kind of decision waits and where. It names no amount, no customer and nothing of the payload, because
+// it passes through places that Holdpoint does not keep (A18).
+type message struct {
+	ID        string // the same when it is sent again
+	Recipient string
+	Tenant    string
+	Asked     ledger.Asked
+	Link      string // with a token that was minted for this delivery
+}
+
+// announce plans who is told of new approvals. Nothing is sent before the approval is committed (A1).
+func (a *Approval) announce(ctx context.Context) (bool, error) {
+	asked, err := a.env.Ledger.Unannounced(ctx, noticeBatch)
+	if err != nil || len(asked) == 0 {
+		return false, err
+	}
+	var ids []uuid.UUID
+	var to []ledger.Address
+	for i := range asked {
+		ids = append(ids, asked[i].ApprovalID)
+		to = append(to, a.addresses(&asked[i])...)
+	}
+	return len(asked) == noticeBatch, a.env.Ledger.Announce(ctx, ids, to)
+}
+
+// addresses are the channels that serve the approval's audience.
+func (a *Approval) addresses(asked *ledger.Asked) []ledger.Address {
+	t := a.tenants[asked.TenantID]
+	if t == nil {
+		a.env.Log.Error("nobody can be told of an approval: its tenant is not configured here", "tenant", asked.TenantID,
+			"approval", asked.ApprovalID)
+		return nil
+	}
+	var to []ledger.Address
+	for _, c := range t.Channels {
+		if !serves(c, asked.Audience) {
+			continue
+		}
+		for _, recipient := range t.channels[c.ID].recipients() {
+			to = append(to, ledger.Address{TenantID: t.ID, ApprovalID: asked.ApprovalID, Channel: c.ID, Recipient: recipient})
+		}
+	}
+	if len(to) == 0 {
+		a.env.Log.Warn("no channel serves the audience of an approval; it waits in the queue alone", "tenant", t.ID,
+			"approval", asked.ApprovalID, "audience", asked.Audience)
+	}
+	return to
+}
+
+func serves(c *config.Channel, audience []string) bool {
+	return len(c.Roles) == 0 || slices.ContainsFunc(c.Roles, func(role string) bool { return slices.Contains(audience, role) })
+}
+
+// notify sends what is due. A process that dies in between leaves it due again: somebody is told twice rather than never, and the
+// second message's link replaces the first's (A2).
+func (a *Approval) notify(ctx context.Context) (bool, error) {
+	taken, err := a.env.Ledger.TakeNotices(ctx, noticeBatch, noticeHold)
+	if err != nil {
+		return false, err
+	}
+	var group sync.WaitGroup
+	free := make(chan struct{}, sendersAtAll)
+	for i := range taken {
+		free <- struct{}{}
+		group.Go(func() {
+			a.deliver(ctx, &taken[i])
+			<-free
+		})
+	}
+	group.Wait()
+	return len(taken) == noticeBatch, nil
+}
+
+// deliver sends one notification and records what became of it.
+func (a *Approval) deliver(ctx context.Context, n *ledger.Notice) {
+	err := a.tell(ctx, n)
+	result := ledger.NoticeResult{Err: err,
+		Address: ledger.Address{TenantID: n.TenantID, ApprovalID: n.ApprovalID, Channel: n.Channel, Recipient: n.Recipient}}
+	outcome := "sent"
+	if err != nil {
+		outcome = "failed"
+		if n.Attempt < maxAttempts {
+			result.Again, outcome = waitAfter(n.Attempt), "retried"
+		}
+		a.env.Log.Error("a reviewer could not be told that a decision waits", "tenant", n.TenantID, "approval", n.ApprovalID,
+			"channel", n.Channel, "attempt", n.Attempt, "next_in", result.Again, "error", err)
+	}
+	a.notices.Add(ctx, 1, metric.WithAttributes(attribute.String("tenant", n.TenantID), attribute.String("channel", n.Channel),
+		attribute.String("outcome", outcome)))
+	if err := a.env.Ledger.RecordNotice(ctx, result); err != nil {
+		a.env.Log.Error("what became of a notification could not be recorded; it is sent again", "approval", n.ApprovalID, "error", err)
+	}
+}
+
+func waitAfter(attempt int) time.Duration {
+	wait := firstWait
+	for range attempt - 1 {
+		wait = min(3*wait, longestWait)
+	}
+	return wait
+}
+
+// tell mints the token and sends. An approval that does not wait any more is told to nobody.
+func (a *Approval) tell(ctx context.Context, n *ledger.Notice) error {
+	t := a.tenants[n.TenantID]
+	if t == nil || t.channels[n.Channel] == nil {
+		return fmt.Errorf("channel %s is not configured here any more", n.Channel)
+	}
+	token := newToken()
+	minted, err := a.env.Ledger.MintToken(ctx, ledger.Token{Hash: tokenHash(token), TenantID: n.TenantID, RunID: n.RunID,
+		ApprovalID: n.ApprovalID, Recipient: n.Channel + " " + n.Recipient, Decisions: []string{ledger.Approve, ledger.Reject}})
+	if err != nil || !minted {
+		return err
+	}
+	return t.channels[n.Channel].send(ctx, &message{
+		ID: n.ApprovalID.String() + "." + n.Channel + "." + n.Recipient, Recipient: n.Recipient, Tenant: t.DisplayName, Asked: n.Asked,
+		Link: a.settings.PublicURL + linkPath + token,
+	})
+}
+
+// linkPath is where links of messages lead.
+const linkPath = "/l/"
+
+// newToken has 256 random bits (A2).
+func newToken() string {
+	var raw [32]byte
+	_, _ = rand.Read(raw[:]) // never fails: it ends the process instead
+	return base64.RawURLEncoding.EncodeToString(raw[:])
+}

@@ -1,0 +1,206 @@
+package approval
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/coreos/go-oidc/v3/oidc"
+	"golang.org/x/oauth2"
+)
+
+// provider is the OpenID Connect provider that says who people are. Its metadata is read when it is first needed and kept;
+// keys are fetched again when it rotates them.
+type provider struct {
+	settings Settings
+	secret   string
+	client   *http.Client
+
+	mu    sync.Mutex
+	known *oidc.Provider
+}
+
+func newProvider(s Settings) (*provider, error) {
+	p := &provider{settings: s, secret: s.ClientSecret, client: s.httpClient()}
+	if s.ClientSecretFile != "" {
+		text, err := os.ReadFile(s.ClientSecretFile)
+		if err != nil {
+			return nil, fmt.Errorf("read HOLDPOINT_APPROVAL_CLIENT_SECRET_FILE: %w", err)
+		}
+		p.secret = strings.TrimSpace(string(text))
+	}
+	return p, nil
+}
+
+// errProvider means that the provider could not be asked: nobody is known, and nothing is decided.
+var errProvider = errors.New("the identity provider cannot be reached now")
+
+// discover reads the provider's metadata. Keys are fetched by the returned provider on a context that outlives this request.
+func (p *provider) discover(ctx context.Context) (*oidc.Provider, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.known != nil {
+		return p.known, nil
+	}
+	known, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.settings.Issuer)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errProvider, err)
+	}
+	p.known = known
+	return known, nil
+}
+
+// flow is the authorization code flow back to our callback.
+func (p *provider) flow(known *oidc.Provider, redirect string) *oauth2.Config {
+	return &oauth2.Config{ClientID: p.settings.ClientID, ClientSecret: p.secret, Endpoint: known.Endpoint(), RedirectURL: redirect,
+		Scopes: p.settings.Scopes}
+}
+
+// exchange turns the code of a callback into a person. The ID token must carry the nonce of our request.
+func (p *provider) exchange(ctx context.Context, redirect, code, verifier, nonce string) (*identity, error) {
+	known, err := p.discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx = oidc.ClientContext(ctx, p.client)
+	tokens, err := p.flow(known, redirect).Exchange(ctx, code, oauth2.VerifierOption(verifier))
+	if err != nil {
+		return nil, fmt.Errorf("exchange the code: %w", err)
+	}
+	raw, _ := tokens.Extra("id_token").(string)
+	token, err := known.VerifierContext(ctx, &oidc.Config{ClientID: p.settings.ClientID}).Verify(ctx, raw)
+	if err != nil {
+		return nil, fmt.Errorf("verify the ID token: %w", err)
+	}
+	if token.Nonce != nonce {
+		return nil, errors.New("the ID token was not made for this sign-in")
+	}
+	var claims map[string]any
+	if err := token.Claims(&claims); err != nil {
+		return nil, fmt.Errorf("read the ID token: %w", err)
+	}
+	if p.needsUserinfo(claims) {
+		info, err := known.UserInfo(ctx, oauth2.StaticTokenSource(tokens))
+		if err != nil {
+			return nil, fmt.Errorf("%w: %w", errProvider, err)
+		}
+		if info.Subject != token.Subject {
+			return nil, errors.New("the provider's userinfo is about somebody else")
+		}
+		more := map[string]any{}
+		if err := info.Claims(&more); err != nil {
+			return nil, fmt.Errorf("read the userinfo: %w", err)
+		}
+		for name, value := range more {
+			if _, has := claims[name]; !has {
+				claims[name] = value
+			}
+		}
+	}
+	who := person(token.Issuer, token.Subject, claims, "web")
+	return who, who.human(p.settings.ClientID)
+}
+
+// needsUserinfo reports whether the ID token is thin: many providers put groups into the userinfo alone.
+func (p *provider) needsUserinfo(claims map[string]any) bool {
+	_, groups := claims["groups"]
+	return !groups
+}
+
+func person(issuer, subject string, claims map[string]any, channel string) *identity {
+	who := &identity{Issuer: issuer, Subject: subject, Claims: claims, ClaimsAt: time.Now(), Channel: channel,
+		Name: claimText(claims, "name"), Email: claimText(claims, "email")}
+	if who.Name == "" {
+		who.Name = subject
+	}
+	if at, ok := claims["auth_time"].(float64); ok {
+		who.SignedInAt = time.Unix(int64(at), 0)
+	}
+	return who
+}
+
+// errNotAPerson refuses the credentials of programs, and of programs that act for a person (A15).
+var errNotAPerson = errors.New("only people decide: this credential belongs to a program, or was delegated to one")
+
+// human refuses tokens that a program got for itself, or by which somebody acts for the person (RFC 8693 act).
+func (who *identity) human(clients ...string) error {
+	_, acts := who.Claims["act"]
+	client := claimText(who.Claims, "client_id")
+	switch {
+	case who.Subject == "" || acts,
+		client != "" && client == who.Subject,
+		slices.Contains(clients, who.Subject),
+		claimText(who.Claims, "gty") == "client-credentials",
+		claimText(who.Claims, "azp") == who.Subject:
+		return errNotAPerson
+	}
+	return nil
+}
+
+// errCredential is a bearer token that is missing, expired or not for us.
+var errCredential = errors.New("sign in and send your own access token: Authorization: Bearer <token>")
+
+// bearer turns a person's own access token into the person (A13). The token must be a JWT of our issuer (RFC 9068), issued to a
+// client that we list; who they are by now is asked at the userinfo endpoint, so that a revoked right is gone at once.
+func (p *provider) bearer(ctx context.Context, raw string) (*identity, error) {
+	if strings.Count(raw, ".") != 2 {
+		return nil, errCredential
+	}
+	known, err := p.discover(ctx)
+	if err != nil {
+		return nil, err
+	}
+	ctx = oidc.ClientContext(ctx, p.client)
+	token, err := known.VerifierContext(ctx, &oidc.Config{SkipClientIDCheck: true}).Verify(ctx, raw)
+	if err != nil {
+		return nil, fmt.Errorf("%w (%w)", errCredential, err)
+	}
+	var claims map[string]any
+	if err := token.Claims(&claims); err != nil {
+		return nil, fmt.Errorf("%w (%w)", errCredential, err)
+	}
+	if _, isID := claims["nonce"]; isID {
+		return nil, fmt.Errorf("%w (this is an ID token)", errCredential)
+	}
+	who := person(token.Issuer, token.Subject, claims, "api")
+	if err := who.human(p.settings.APIClients...); err != nil {
+		return nil, err
+	}
+	client := claimText(claims, "client_id")
+	if client == "" {
+		client = claimText(claims, "azp")
+	}
+	if !slices.Contains(p.settings.APIClients, client) {
+		return nil, fmt.Errorf("%w: tokens of the client %q are not taken here", errNotAPerson, client)
+	}
+	return who, p.refresh(ctx, known, who, raw)
+}
+
+// refresh asks the provider who the person is by now.
+func (p *provider) refresh(ctx context.Context, known *oidc.Provider, who *identity, raw string) error {
+	info, err := known.UserInfo(ctx, oauth2.StaticTokenSource(&oauth2.Token{AccessToken: raw, TokenType: "Bearer"}))
+	if err != nil {
+		return fmt.Errorf("%w (the provider does not vouch for the token: %w)", errCredential, err)
+	}
+	if info.Subject != who.Subject {
+		return fmt.Errorf("%w (the provider's userinfo is about somebody else)", errCredential)
+	}
+	now := map[string]any{}
+	if err := info.Claims(&now); err != nil {
+		return fmt.Errorf("read the userinfo: %w", err)
+	}
+	for name, value := range who.Claims {
+		if _, has := now[name]; !has && name == "auth_time" {
+			now[name] = value
+		}
+	}
+	fresh := person(who.Issuer, who.Subject, now, who.Channel)
+	*who = *fresh
+	return nil
+}
