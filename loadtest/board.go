@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -26,7 +27,16 @@ type entry struct {
 	run       atomic.Pointer[string] // the run it was accepted as; nil before that
 	operation atomic.Pointer[string] // of the run that ended, "" where it made none; nil before that
 	known     atomic.Int32           // how many of the two are set
+	completed atomic.Bool            // the run that ended was executed
+	decided   atomic.Int32           // what people decided: undecided, approved or rejected
 }
+
+// What people decided about a key.
+const (
+	undecided int32 = iota
+	approved
+	rejected
+)
 
 func newBoard(run string, keys int, start time.Time) *board {
 	return &board{prefix: "load-" + run + "-", start: start, entries: make([]entry, keys)}
@@ -40,6 +50,19 @@ func (b *board) index(idempotencyKey string) (int, bool) {
 	}
 	key, err := strconv.Atoi(digits)
 	return key, err == nil && key >= 0 && key < len(b.entries)
+}
+
+// text is the idempotency key of a key.
+func (b *board) text(key int) string { return fmt.Sprintf("%s%0*d", b.prefix, len(digitsHole), key) }
+
+// decide notes the status of a key's approval after a decision.
+func (b *board) decide(key int, status string) {
+	switch status {
+	case resultApproved:
+		b.entries[key].decided.Store(approved)
+	case resultRejected:
+		b.entries[key].decided.Store(rejected)
+	}
 }
 
 // sent notes that a copy of the key was due.
@@ -75,6 +98,7 @@ func (b *board) finish(idempotencyKey, operationID string, completed bool, now t
 	if !ours || !b.entries[key].operation.CompareAndSwap(nil, &operationID) {
 		return 0, false
 	}
+	b.entries[key].completed.Store(completed)
 	since := now.Sub(b.start)
 	b.last.Store(since.Nanoseconds())
 	if completed {

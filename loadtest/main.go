@@ -54,6 +54,8 @@ func parseFlags(args []string) (options, error) {
 	flags.Float64Var(&o.rate, "rate", 0, "deliveries due per second over all doors; 0 is flat out")
 	flags.DurationVar(&o.duration, "duration", 0, "start no delivery after this time; 0 is no limit")
 	flags.IntVar(&o.concurrency, "concurrency", 256, "deliveries in flight per door")
+	flags.IntVar(&o.deciders, "deciders", 16, "decisions in flight, of --flow review")
+	flags.Float64Var(&o.rejectShare, "reject-share", 0, "share of --flow review that is turned down, 0 to 1")
 	flags.DurationVar(&o.settle, "settle", 30*time.Second, "give up on open runs after this time without any progress")
 	flags.StringVar(&o.jsonFile, "json", "", "`file` for the report as JSON")
 	flags.BoolVar(&o.skipPostgresOnly, "skip-postgres-only", false, "do not measure what Postgres alone can do")

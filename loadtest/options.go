@@ -26,7 +26,8 @@ const flatOutPerSecond = 50_000
 type options struct {
 	readyFile, flow, door, jsonFile string
 	keys, duplicates, concurrency   int
-	rate                            float64
+	deciders                        int
+	rate, rejectShare               float64
 	duration, settle                time.Duration
 	skipPostgresOnly                bool
 }
@@ -45,11 +46,11 @@ func (o *options) validate() error {
 	demand(o.rate >= 0 && !math.IsInf(o.rate, 0) && !math.IsNaN(o.rate), "--rate %g is not a rate", o.rate)
 	demand(o.duration >= 0 && o.settle > 0, "--duration or --settle is too short")
 	demand(o.keys <= maxKeys, "--keys is over %d, the most that a key's eight digits can tell apart", maxKeys)
-	if _, known := flows[o.flow]; !known {
-		demand(false, "--flow %q is not one of %v", o.flow, slices.Sorted(maps.Keys(flows)))
-	} else if err := flows[o.flow].unavailable; err != nil {
-		errs = append(errs, err)
-	}
+	demand(o.deciders >= 1, "--deciders %d decide nothing", o.deciders)
+	demand(o.rejectShare >= 0 && o.rejectShare <= 1, "--reject-share %g is not between 0 and 1", o.rejectShare)
+	f, known := flows[o.flow]
+	demand(known, "--flow %q is not one of %v", o.flow, slices.Sorted(maps.Keys(flows)))
+	demand(!known || f.reviewed() || o.rejectShare == 0, "--reject-share is for --flow review: nobody decides --flow %s", o.flow)
 	if len(errs) == 0 {
 		o.keys = o.keyCount()
 	}
@@ -73,15 +74,15 @@ func (o *options) keyCount() int {
 
 // ready is what `holdpoint up` says about the running system.
 type ready struct {
-	IntakeURL   string          `json:"intake_url"`
-	ApprovalURL string          `json:"approval_url"`
-	NATSURL     string          `json:"nats_url"`
-	DatabaseURL string          `json:"database_url"`
-	SandboxURL  string          `json:"sandbox_url"`
-	OIDCIssuer  string          `json:"oidc_issuer"`
-	People      json.RawMessage `json:"people"`
-	APIKey      string          `json:"api_key"`
-	Tenant      string          `json:"tenant"`
+	IntakeURL   string   `json:"intake_url"`
+	ApprovalURL string   `json:"approval_url"`
+	NATSURL     string   `json:"nats_url"`
+	DatabaseURL string   `json:"database_url"`
+	SandboxURL  string   `json:"sandbox_url"`
+	OIDCIssuer  string   `json:"oidc_issuer"`
+	People      []person `json:"people"`
+	APIKey      string   `json:"api_key"`
+	Tenant      string   `json:"tenant"`
 }
 
 func readReady(path string) (ready, error) {

@@ -27,7 +27,12 @@ func (s *session) tell(ctx context.Context, out io.Writer) {
 // line is one line of progress; perSecond is how many runs completed since the one before.
 func (s *session) line(elapsed time.Duration, perSecond int64) string {
 	sum := s.tally.totals()
-	return fmt.Sprintf("%4.0fs  sent %d of %d  accepted %d  duplicates %d  conflicts %d  errors %d  "+
+	text := fmt.Sprintf("%4.0fs  sent %d of %d  accepted %d  duplicates %d  conflicts %d  errors %d  "+
 		"completed %d (%d/s)  open %d", elapsed.Seconds(), sum.sent, s.plan.total(), sum.accepted, sum.duplicates,
 		sum.conflicts, sum.errors, s.board.completed.Load(), perSecond, s.board.open())
+	if s.flow.reviewed() {
+		made := s.desk.totals()
+		text += fmt.Sprintf("  approved %d  rejected %d", made.Approved, made.Rejected)
+	}
+	return text
 }

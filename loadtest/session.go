@@ -24,6 +24,7 @@ type session struct {
 	start time.Time
 	board *board
 	tally *tally
+	desk  *desk // nil where policy decides alone
 }
 
 // door delivers its queue and returns when every delivery was answered or given up.
@@ -42,18 +43,25 @@ func drive(ctx context.Context, opts options, progress io.Writer) (*report, erro
 	if err != nil {
 		return nil, fmt.Errorf("ask the sandbox before the load: %w", err)
 	}
-	watch, err := newWatch(ctx, system)
+	watch, err := newWatch(ctx, system, flows[opts.flow])
 	if err != nil {
 		return nil, err
 	}
 	defer watch.close()
 	s := newSession(opts, system)
-	if err := watch.follow(s.board); err != nil {
+	if s.flow.reviewed() {
+		if s.desk, err = newDesk(ctx, s); err != nil {
+			return nil, fmt.Errorf("let people decide: %w", err)
+		}
+	}
+	defer s.desk.close()
+	if err := watch.follow(s.board, s.desk); err != nil {
 		return nil, err
 	}
 	if err := s.load(ctx, progress); err != nil {
 		return nil, err
 	}
+	s.desk.close() // a run can end before the answer to its decision arrives
 	verdict, err := s.verify(ctx, provider, before)
 	if err != nil {
 		return nil, err

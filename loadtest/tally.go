@@ -63,6 +63,11 @@ func (t *tally) acks() *histogram {
 // fail counts a delivery without a usable answer and keeps the reason for the report.
 func (t *tally) fail(s *shard, format string, args ...any) {
 	s.errors.Add(1)
+	t.complain(format, args...)
+}
+
+// complain keeps a reason for the report.
+func (t *tally) complain(format string, args ...any) {
 	reason := fmt.Sprintf(format, args...)
 	t.mu.Lock()
 	defer t.mu.Unlock()

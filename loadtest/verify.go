@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -22,7 +23,8 @@ const checkBatch = 50_000
 type verdict struct {
 	writes          int // accepted by the sandbox since before the load
 	duplicateWrites int // of these, beyond the first for one operation
-	missing         int // accepted runs without an accepted write
+	missing         int // accepted runs without an accepted write, rejected ones aside
+	forbidden       int // writes for runs that a person rejected
 }
 
 // verify asks the sandbox about every accepted run.
@@ -47,11 +49,31 @@ func (s *session) verify(ctx context.Context, provider *sandbox.Client, before s
 	}
 	v.writes = after.Writes - before.Writes
 	v.duplicateWrites = after.DuplicateWrites - before.DuplicateWrites
-	return v, nil
+	if s.flow.reviewed() {
+		v.forbidden, err = s.forbidden(ctx, provider)
+	}
+	return v, err
 }
 
-// operations returns the operation ids of all accepted runs, and how many of these runs have none. The events name
-// most; intake is asked for the rest.
+// forbidden counts the refunds of payments whose request was rejected, whatever reference they were made under (A9).
+func (s *session) forbidden(ctx context.Context, provider *sandbox.Client) (int, error) {
+	writes, err := provider.Writes(ctx, sandbox.Filter{System: sandbox.Payments})
+	if err != nil {
+		return 0, fmt.Errorf("ask the sandbox for its refunds: %w", err)
+	}
+	n, prefix := 0, strings.ReplaceAll(paymentPrefix, runHole, s.run)
+	for _, w := range writes {
+		digits, ours := strings.CutPrefix(w.Refund.PaymentID, prefix)
+		key, err := strconv.Atoi(digits)
+		if ours && err == nil && key < len(s.board.entries) && s.board.entries[key].decided.Load() == rejected {
+			n++
+		}
+	}
+	return n, nil
+}
+
+// operations returns the operation ids of all accepted runs that nobody rejected, and how many of these runs have none. The
+// events name most; intake is asked for the rest.
 func (s *session) operations(ctx context.Context) (known []string, without int, err error) {
 	var mu sync.Mutex
 	group, inner := errgroup.WithContext(ctx)
@@ -60,7 +82,7 @@ func (s *session) operations(ctx context.Context) (known []string, without int, 
 	defer client.CloseIdleConnections()
 	for i := range s.board.entries {
 		run, operation := s.board.entries[i].run.Load(), s.board.entries[i].operation.Load()
-		if run == nil {
+		if run == nil || s.board.entries[i].decided.Load() == rejected {
 			continue
 		}
 		if operation != nil && *operation != "" {
@@ -113,8 +135,9 @@ func (s *session) conclude(ctx context.Context, w *watch, v verdict) (*report, e
 	elapsed := time.Duration(s.board.last.Load())
 	r := &report{session: s, verdict: v, fired: s.board.fired(), elapsed: elapsed, unreadable: w.unreadable.Load()}
 	r.count(s.tally, s.board, w.latencies())
+	r.review(s.desk, s.board)
 	if !s.opts.skipPostgresOnly {
-		r.compare(postgresOnly(ctx, s.ready.DatabaseURL))
+		r.compare(postgresOnly(ctx, s.ready.DatabaseURL, s.flow.reviewed()))
 	}
 	r.judge()
 	return r, nil

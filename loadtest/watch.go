@@ -14,25 +14,26 @@ import (
 	"github.com/holdpoint/holdpoint/contracts"
 )
 
-// watch sees runs end on the tenant's event stream, from the moment it was made.
+// watch sees runs wait for people and end, on the tenant's event stream, from the moment it was made.
 type watch struct {
 	nc       *nats.Conn
 	consumer jetstream.Consumer
+	flow     flow
 
 	unreadable atomic.Int64 // events that do not decode
 
 	mu       sync.Mutex
 	consume  jetstream.ConsumeContext
-	endToEnd histogram // from the due time of a key's first copy to the arrival of run.completed
+	endToEnd histogram // from the due time of a key's first copy to the end of its run, see counts
 }
 
 // newWatch finds the end of the stream, so that nothing published later is missed and nothing earlier is read.
-func newWatch(ctx context.Context, system ready) (*watch, error) {
+func newWatch(ctx context.Context, system ready, f flow) (*watch, error) {
 	nc, err := connectNATS(system.NATSURL, "watch")
 	if err != nil {
 		return nil, err
 	}
-	w := &watch{nc: nc}
+	w := &watch{nc: nc, flow: f}
 	if w.consumer, err = w.fromNow(ctx, system.Tenant); err != nil {
 		nc.Close()
 		return nil, err
@@ -50,9 +51,13 @@ func (w *watch) fromNow(ctx context.Context, tenant string) (jetstream.Consumer,
 	if err != nil {
 		return nil, fmt.Errorf("find the event stream %s of tenant %s: %w", name, tenant, err)
 	}
-	subjects := contracts.EventsPrefix + tenant + ".run."
+	prefix := contracts.EventsPrefix + tenant + ".run"
+	subjects := []string{prefix + completedSuffix, prefix + ".ended"}
+	if w.flow.reviewed() {
+		subjects = append(subjects, prefix+waitingSuffix)
+	}
 	consumer, err := stream.OrderedConsumer(ctx, jetstream.OrderedConsumerConfig{
-		FilterSubjects: []string{subjects + "completed", subjects + "ended"},
+		FilterSubjects: subjects,
 		DeliverPolicy:  jetstream.DeliverByStartSequencePolicy,
 		OptStartSeq:    stream.CachedInfo().State.LastSeq + 1,
 	})
@@ -62,9 +67,22 @@ func (w *watch) fromNow(ctx context.Context, tenant string) (jetstream.Consumer,
 	return consumer, nil
 }
 
-// follow begins to enter what it sees on the board.
-func (w *watch) follow(b *board) error {
-	consume, err := w.consumer.Consume(func(msg jetstream.Msg) { w.see(b, msg) }, jetstream.PullMaxMessages(2000))
+// Ends of the subjects that need telling apart.
+const (
+	completedSuffix = ".completed"
+	waitingSuffix   = ".awaiting_human"
+)
+
+// follow begins to enter what it sees on the board, and to put what waits on the desk, which is nil where nothing does.
+func (w *watch) follow(b *board, d *desk) error {
+	see := func(msg jetstream.Msg) {
+		if strings.HasSuffix(msg.Subject(), waitingSuffix) {
+			w.waits(b, d, msg.Data())
+		} else {
+			w.ends(b, msg)
+		}
+	}
+	consume, err := w.consumer.Consume(see, jetstream.PullMaxMessages(2000))
 	if err != nil {
 		return fmt.Errorf("follow the event stream: %w", err)
 	}
@@ -74,8 +92,21 @@ func (w *watch) follow(b *board) error {
 	return nil
 }
 
-// see enters the end of a run. The two subjects that are watched carry one type each.
-func (w *watch) see(b *board, msg jetstream.Msg) {
+// waits puts a run of ours on the desk.
+func (w *watch) waits(b *board, d *desk, data []byte) {
+	event, err := contracts.Decode(data)
+	run, is := event.Data.(*contracts.RunAwaitingHuman)
+	if err != nil || !is {
+		w.unreadable.Add(1)
+		return
+	}
+	if key, ours := b.index(run.IdempotencyKey); ours {
+		d.ask(request{key: key, intentHash: run.IntentHash})
+	}
+}
+
+// ends enters the end of a run. Each of its two subjects carries one type.
+func (w *watch) ends(b *board, msg jetstream.Msg) {
 	key, ok := member(msg.Data(), `"idempotency_key":"`)
 	operation, alsoOK := member(msg.Data(), `"operation_id":"`)
 	if !ok || !alsoOK {
@@ -84,13 +115,16 @@ func (w *watch) see(b *board, msg jetstream.Msg) {
 			return
 		}
 	}
-	completed := strings.HasSuffix(msg.Subject(), ".completed")
-	if took, ours := b.finish(key, operation, completed, time.Now()); ours && completed {
+	completed := strings.HasSuffix(msg.Subject(), completedSuffix)
+	if took, ours := b.finish(key, operation, completed, time.Now()); ours && w.counts(completed) {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		w.endToEnd.add(took)
 	}
 }
+
+// counts reports whether the time to an end is measured: where people decide, a rejection is a result like any other.
+func (w *watch) counts(completed bool) bool { return completed || w.flow.reviewed() }
 
 // decode reads an event the long way: one that ended without an operation, or that is written in another style.
 func (w *watch) decode(data []byte) (key, operation string, ok bool) {

@@ -20,7 +20,8 @@ import (
 
 // options are the command line.
 type options struct {
-	flow, jsonFile, binary string
+	flow                   *flow
+	jsonFile, binary       string
 	only                   *regexp.Regexp // nil: all cases
 	short, verbose, keep   bool
 	seed                   uint64
@@ -58,12 +59,12 @@ func Command(ctx context.Context, args []string, out, progress io.Writer) int {
 
 func parse(args []string, output io.Writer) (options, error) {
 	var o options
-	var only string
+	var only, flow string
 	flags := flag.NewFlagSet("loadtest crash", flag.ContinueOnError)
 	flags.SetOutput(output)
-	flags.StringVar(&o.flow, "flow", "auto", "auto: routed by policy alone, the one flow that this build has")
+	flags.StringVar(&flow, "flow", autoFlow.name, "auto: routed by policy alone; review: decided by people")
 	flags.StringVar(&o.jsonFile, "json", "", "`file` for the report as JSON")
-	flags.BoolVar(&o.short, "short", false, "a sample that covers every service and kind, drawn from --seed")
+	flags.BoolVar(&o.short, "short", false, "a sample, drawn from --seed: auto covers every service and kind, review every boundary")
 	flags.Uint64Var(&o.seed, "seed", 0, "what --short draws from; 0 takes a new one, which is printed")
 	flags.StringVar(&only, "only", "", "run the cases that this `pattern` matches, such as dispatcher/lease@mid")
 	flags.StringVar(&o.binary, "binary", "", "`file` built with the tag holdpoint_crash; default: build it")
@@ -72,11 +73,11 @@ func parse(args []string, output io.Writer) (options, error) {
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	if o.flow != "auto" {
-		return o, fmt.Errorf("--flow %q: this build signs nobody in, so it has the flow auto only", o.flow)
+	var err error
+	if o.flow, err = flowNamed(flow); err != nil {
+		return o, err
 	}
 	if only != "" {
-		var err error
 		if o.only, err = regexp.Compile(only); err != nil {
 			return o, fmt.Errorf("--only: %w", err)
 		}
@@ -143,13 +144,14 @@ func (s *suite) prepare(ctx context.Context, dir string) (err error) {
 	if err != nil {
 		return err
 	}
-	if err := undeclared(all); err != nil {
+	f := s.opts.flow
+	if err := f.undeclared(all); err != nil {
 		return err
 	}
-	s.sites, s.cases = all, casesOf(all)
+	s.sites, s.cases = f.reaches(all), f.casesOf(all)
 	if s.opts.short {
 		s.say("A sample of the cases, drawn from --seed %d.", s.opts.seed)
-		s.cases = sample(s.cases, kindsOf(all), s.opts.seed, shortCases)
+		s.cases = f.short(s.cases, kindsOf(all), s.opts.seed)
 	}
 	if s.opts.only != nil {
 		s.cases = slices.DeleteFunc(s.cases, func(c testCase) bool { return !s.opts.only.MatchString(c.String()) })
@@ -158,7 +160,7 @@ func (s *suite) prepare(ctx context.Context, dir string) (err error) {
 		return errors.New("no case is left to run")
 	}
 	if s.opts.short || s.opts.only != nil {
-		s.sites = slices.DeleteFunc(slices.Clone(all), func(site fault.Site) bool {
+		s.sites = slices.DeleteFunc(s.sites, func(site fault.Site) bool {
 			return !slices.ContainsFunc(s.cases, func(c testCase) bool { return c.site == site.String() })
 		})
 	}
@@ -172,7 +174,7 @@ func (s *suite) play(ctx context.Context, dir string) (*report, error) {
 		level = slog.LevelWarn
 	}
 	log := slog.New(slog.NewTextHandler(s.progress, &slog.HandlerOptions{Level: level}))
-	w, err := newWorld(ctx, dir, s.binary, log)
+	w, err := newWorld(ctx, dir, s.binary, s.opts.flow, log)
 	defer w.close()
 	if err != nil {
 		return nil, err

@@ -101,7 +101,7 @@ func TestServicesThatAreKilled(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
-	w, err := newWorld(ctx, dir, self, slog.New(slog.DiscardHandler))
+	w, err := newWorld(ctx, dir, self, autoFlow, slog.New(slog.DiscardHandler))
 	t.Cleanup(w.close)
 	require.NoError(t, err)
 
@@ -115,7 +115,7 @@ func TestServicesThatAreKilled(t *testing.T) {
 					return err
 				}
 				// What was sent before is on its way meanwhile. try starts the service again.
-				t.down(serviceNames[n%len(serviceNames)])
+				t.down(w.flow.services[n%len(w.flow.services)])
 				return t.ensure()
 			}}
 			s.try(ctx, w, testCase{site: "any/where", side: fmt.Sprint("storm ", n), journey: storm}, n+2)

@@ -42,7 +42,7 @@ type sideReport struct {
 }
 
 func (s *suite) report(found findings, is facts, missing []string) *report {
-	r := &report{Flow: s.opts.flow, Short: s.opts.short, Seed: s.opts.seed, Sites: len(s.sites), Cases: len(s.cases),
+	r := &report{Flow: s.opts.flow.name, Short: s.opts.short, Seed: s.opts.seed, Sites: len(s.sites), Cases: len(s.cases),
 		Runs: len(is.runs), DuplicateWrites: found.duplicateWrites, LostRuns: found.lostRuns,
 		UnauthorisedEffects: found.unauthorisedEffects, UnreachedSites: len(missing), WaitStatuses: s.statuses,
 		Unreached: append([]string{}, missing...), Broken: append([]string{}, found.broken...)} // lists, not null

@@ -17,8 +17,8 @@ func TestReport(t *testing.T) {
 	t.Parallel()
 	setup := func() *suite {
 		site := fault.Site{Service: "policy", Name: "decide", Kind: fault.KindCommit}
-		return &suite{sites: []fault.Site{site}, cases: casesOf([]fault.Site{site}), results: map[string]string{},
-			statuses: map[string]int{"signal: killed": 2}, opts: options{flow: "auto", short: true, seed: 42}}
+		return &suite{sites: []fault.Site{site}, cases: autoFlow.casesOf([]fault.Site{site}), results: map[string]string{},
+			statuses: map[string]int{"signal: killed": 2}, opts: options{flow: autoFlow, short: true, seed: 42}}
 	}
 
 	t.Run("JSONHasTheNamesThatOtherToolsRead", func(t *testing.T) {

@@ -15,8 +15,10 @@ import (
 // operator is who runs verbs by hand; each is a process of its own.
 const operator = ledger.Operator
 
-// serviceNames are the processes that run all the time, in the order in which a run meets them.
-var serviceNames = []string{ledger.Intake, ledger.Relay, ledger.Policy, ledger.Dispatcher, ledger.Reconciler}
+// serviceNames are all services, in the order in which a run meets them.
+var serviceNames = []string{
+	ledger.Intake, ledger.Relay, ledger.Policy, ledger.Approval, ledger.Dispatcher, ledger.Reconciler,
+}
 
 func (w *world) startServices(ctx context.Context) (err error) {
 	if err := writeSettings(example, filepath.Join(w.dir, "config")); err != nil {
@@ -26,7 +28,7 @@ func (w *world) startServices(ctx context.Context) (err error) {
 		return err
 	}
 	w.onClose(w.killAll)
-	for _, name := range serviceNames {
+	for _, name := range w.flow.services {
 		if err := w.start(name); err != nil {
 			return err
 		}
@@ -49,7 +51,7 @@ func (w *world) awaitStreams(ctx context.Context) error {
 
 // environment is what a service is started with.
 func (w *world) environment(service string) []string {
-	return []string{
+	return append(w.gateEnvironment(),
 		"HOLDPOINT_DATABASE_URL=" + w.databaseURL(service),
 		"HOLDPOINT_DATABASE_CONNECTIONS=4",
 		"HOLDPOINT_NATS_URL=" + w.nats.URL(),
@@ -61,7 +63,7 @@ func (w *world) environment(service string) []string {
 		"HOLDPOINT_SANDBOX_URL=" + w.provider.URL(),
 		"HOLDPOINT_CRASH_REACHED=" + w.reachedFile(),
 		"AI_ACTIONS_ENABLED=true",
-	}
+	)
 }
 
 func (w *world) reachedFile() string { return filepath.Join(w.dir, "reached") }
@@ -87,7 +89,7 @@ func armed(spec fault.Spec, controlURL string) []string {
 
 // ensure starts the services that do not run.
 func (w *world) ensure() error {
-	for _, name := range serviceNames {
+	for _, name := range w.flow.services {
 		if w.services[name].running() {
 			continue
 		}

@@ -11,8 +11,9 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/fault"
 )
 
-// commitSQL is, for each boundary around a commit, SQL that its transaction alone executes. The proxy knows by it
-// which answer is to be lost.
+// commitSQL is, for each boundary around a commit, SQL that its transaction alone executes while the boundary is
+// armed. The proxy knows by it which answer is to be lost. Votes, withdrawals and expiries move approvals by the same
+// SQL, and each case makes one of them.
 var commitSQL = map[string]string{
 	"intake/claim":               "insert into runs ",
 	"intake/reclaim":             "takeovers = r.takeovers +",
@@ -28,6 +29,14 @@ var commitSQL = map[string]string{
 	"policy/inbox":               "insert into inbox (consumer, event_id)\nselect $1, event_id from",
 	"policy/decide":              "insert into policy_decisions ",
 	"policy/park":                "insert into parked_messages ",
+	"approval/announce":          "insert into notifications ",
+	"approval/take_notices":      "update notifications n set attempts",
+	"approval/mint_token":        "insert into approval_tokens ",
+	"approval/record_notice":     "update notifications set state",
+	"approval/record_refusal":    "'refuse_vote'",
+	"approval/vote":              "insert into reviews ",
+	"approval/withdraw":          movesApproval,
+	"approval/expire_approvals":  movesApproval,
 	"dispatcher/lease":           "insert into effect_attempts ",
 	"dispatcher/record_outcomes": "update effect_attempts t set class",
 	"dispatcher/park":            "insert into parked_messages ",
@@ -39,6 +48,9 @@ var commitSQL = map[string]string{
 	"operator/settle_parked":     "update parked_messages set state",
 }
 
+// movesApproval is what every final decision on an approval executes.
+const movesApproval = "update approvals a set state = i.state"
+
 // sidesOf are the sides of a kind of boundary on which every journey through it is killed.
 func sidesOf(kind fault.Kind) []string {
 	if kind == fault.KindCommit {
@@ -49,17 +61,17 @@ func sidesOf(kind fault.Kind) []string {
 
 // undeclared tells of the tables' entries that the build does not know, and of commits whose SQL the proxy does not
 // know.
-func undeclared(sites []fault.Site) error {
+func (f *flow) undeclared(sites []fault.Site) error {
 	kinds := kindsOf(sites)
 	var problems []error
-	for name := range journeys {
+	for name := range f.journeys {
 		if kinds[name] == "" {
 			problems = append(problems,
 				fmt.Errorf("the suite has journeys to %s, and the build has no such boundary", name))
 		}
 	}
 	for name, kind := range kinds {
-		if (kind == fault.KindCommit) != (commitSQL[name] != "") && journeys[name] != nil {
+		if (kind == fault.KindCommit) != (commitSQL[name] != "") && f.journeys[name] != nil {
 			problems = append(problems,
 				fmt.Errorf("the suite's list of commits disagrees with the build over %s, which is a %s", name, kind))
 		}
@@ -69,10 +81,10 @@ func undeclared(sites []fault.Site) error {
 
 // casesOf are all cases of the sites that a build knows: each journey through a site with each side. Sites that no
 // journey reaches have none, and are reported as unreached.
-func casesOf(sites []fault.Site) []testCase {
+func (f *flow) casesOf(sites []fault.Site) []testCase {
 	var cases []testCase
 	for _, s := range sites {
-		for _, j := range journeys[s.String()] {
+		for _, j := range f.journeys[s.String()] {
 			sides := j.sides
 			if sides == nil {
 				sides = sidesOf(s.Kind)
@@ -114,6 +126,27 @@ func sample(cases []testCase, kinds map[string]fault.Kind, seed uint64, size int
 	}
 	chosen = append(chosen, rest[:min(len(rest), max(0, size-len(chosen)))]...)
 	slices.SortStableFunc(chosen, func(a, b testCase) int { return a.order() - b.order() })
+	return chosen
+}
+
+// onePerSite draws one case of each boundary from a seed. Cases that take long to heal are left to the full suite.
+func onePerSite(cases []testCase, seed uint64) []testCase {
+	random := rand.New(rand.NewPCG(seed, 0))
+	bySite := map[string][]testCase{}
+	var sites []string
+	for _, c := range cases {
+		if c.slow(c.side) {
+			continue
+		}
+		if bySite[c.site] == nil {
+			sites = append(sites, c.site)
+		}
+		bySite[c.site] = append(bySite[c.site], c)
+	}
+	var chosen []testCase
+	for _, site := range sites {
+		chosen = append(chosen, bySite[site][random.IntN(len(bySite[site]))])
+	}
 	return chosen
 }
 

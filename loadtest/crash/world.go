@@ -36,6 +36,7 @@ const startPatience = 90 * time.Second
 // world is everything that the suite runs: what it kills, and what it does not.
 type world struct {
 	dir, binary string
+	flow        *flow
 	log         *slog.Logger
 
 	postgres *postgres.Server
@@ -47,6 +48,7 @@ type world struct {
 	sandbox  *process
 	provider *sandbox.Client
 	control  *control
+	gate     gate
 
 	intakeAddr string
 	proxies    map[string]*proxy   // by service
@@ -56,12 +58,12 @@ type world struct {
 }
 
 // newWorld starts everything and waits until it works. Close it, also after an error.
-func newWorld(ctx context.Context, dir, binary string, log *slog.Logger) (*world, error) {
-	w := &world{dir: dir, binary: binary, log: log, proxies: map[string]*proxy{}, services: map[string]*process{}}
+func newWorld(ctx context.Context, dir, binary string, f *flow, log *slog.Logger) (*world, error) {
+	w := &world{dir: dir, binary: binary, flow: f, log: log, proxies: map[string]*proxy{}, services: map[string]*process{}}
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	for _, start := range []func(context.Context) error{
-		w.startControl, w.startPostgres, w.startBroker, w.startSandbox, w.startProxies, w.startServices,
+		w.startControl, w.startPostgres, w.startBroker, w.startSandbox, w.startGate, w.startProxies, w.startServices,
 	} {
 		if err := start(ctx); err != nil {
 			return w, err
@@ -171,7 +173,7 @@ func (w *world) startProxies(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("read Postgres's address: %w", err)
 	}
-	for _, name := range append([]string{operator}, serviceNames...) {
+	for _, name := range append([]string{operator}, w.flow.services...) {
 		login := fmt.Sprintf("create role crash_%[1]s login in role holdpoint_%[1]s", name)
 		if _, err := w.db.Exec(ctx, login); err != nil {
 			return fmt.Errorf("make a login for %s: %w", name, err)

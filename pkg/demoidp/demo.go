@@ -24,7 +24,10 @@ func demoPerson(subject, name, group string) Person {
 		Groups: []string{group}, Password: DemoPassword}
 }
 
-// DemoClients are the applications of the demo: the web application "holdpoint" (secret "holdpoint-secret") with the
+// DemoSecret is the secret of the web application "holdpoint".
+const DemoSecret = "holdpoint-secret"
+
+// DemoClients are the applications of the demo: the web application "holdpoint" (secret DemoSecret) with the
 // given redirects, whose origins' root pages are its post-logout redirects; the command line "holdpoint-cli" (public;
 // redirect http://127.0.0.1/callback at any port); and "demo-agent" (client credentials, secret "demo-agent-secret",
 // audience "holdpoint", so that its token is refused for what it is and not for whom it is meant). Without redirects
@@ -37,7 +40,7 @@ func DemoClients(redirects ...string) []Client {
 	if len(redirects) == 0 {
 		return clients
 	}
-	web := Client{ID: "holdpoint", Secret: "holdpoint-secret", RedirectURIs: redirects}
+	web := Client{ID: "holdpoint", Secret: DemoSecret, RedirectURIs: redirects}
 	for _, redirect := range redirects {
 		// What cannot be parsed is named by New, as a redirect.
 		if u, err := url.Parse(redirect); err == nil {

@@ -18,8 +18,14 @@ import (
 // benchBatch is how many items each command gets.
 const benchBatch = 256
 
-// perBatch times run alone; prepare makes what one batch needs.
+// perBatch times run alone, over batches of benchBatch; prepare makes what one needs.
 func perBatch[T any](b *testing.B, prepare func() T, run func(T)) {
+	b.Helper()
+	perBatchOf(b, benchBatch, "items/s", prepare, run)
+}
+
+// perBatchOf is perBatch for another size and unit.
+func perBatchOf[T any](b *testing.B, size int, unit string, prepare func() T, run func(T)) {
 	b.Helper()
 	run(prepare()) // prepares statements, not to be timed
 	n := 0
@@ -28,9 +34,9 @@ func perBatch[T any](b *testing.B, prepare func() T, run func(T)) {
 		batch := prepare()
 		b.StartTimer()
 		run(batch)
-		n += benchBatch
+		n += size
 	}
-	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "items/s")
+	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), unit)
 }
 
 func keys() []string {
@@ -109,6 +115,29 @@ func benchSettle(b *testing.B, bench *ledgertest.Bench) {
 		moved, err := bench.Dispatcher.Settle(b.Context(), "record_outcomes", settlements)
 		require.NoError(b, err)
 		require.True(b, moved[0])
+	})
+}
+
+// BenchmarkVote times decisions of people that each end their approval, in batches as large as a service's decisions of one
+// moment. HOLDPOINT_TEST_POSTGRES_URL and HOLDPOINT_BENCH_RUNS count as for BenchmarkCommands.
+func BenchmarkVote(b *testing.B) {
+	shared := ledgertest.New(b)
+	if n, _ := strconv.Atoi(os.Getenv("HOLDPOINT_BENCH_RUNS")); n > 0 {
+		shared.Seed(n)
+	}
+	for _, size := range []int{1, 16, benchBatch} {
+		b.Run("Batch"+strconv.Itoa(size), func(b *testing.B) { benchVote(b, shared.For(b), size) })
+	}
+}
+
+func benchVote(b *testing.B, bench *ledgertest.Bench, size int) {
+	prepare := func() []ledger.Vote {
+		return column(bench.Asked(keys()[:size]...), func(a ledgertest.Asked) ledger.Vote { return a.Vote("nora", ledger.Approve) })
+	}
+	perBatchOf(b, size, "decisions/s", prepare, func(votes []ledger.Vote) {
+		for _, v := range bench.Vote(votes...) {
+			require.Equal(b, ledger.VoteApproved, v.Result)
+		}
 	})
 }
 

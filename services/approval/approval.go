@@ -43,7 +43,7 @@ type Settings struct {
 	SessionIdle     time.Duration `split_words:"true" default:"1h"`
 
 	HTTPClient *http.Client `ignored:"true"` // to the provider; default: one with a time-out
-	LinkHere   bool         `ignored:"true"` // without a PublicURL, links lead to where HTTP listens
+	Listener   net.Listener `ignored:"true"` // instead of Addr; without a PublicURL, links lead to it
 }
 
 // validate joins all complaints.
@@ -101,10 +101,11 @@ type tenant struct {
 func New(ctx context.Context, env *service.Env, settings Settings) (*Approval, error) {
 	a := &Approval{env: env, settings: settings, tenants: map[string]*tenant{}}
 	var err error
-	if a.listener, err = net.Listen("tcp", settings.Addr); err != nil {
-		return nil, fmt.Errorf("listen for reviewers (HOLDPOINT_APPROVAL_ADDR): %w", err)
-	}
-	if settings.PublicURL == "" && settings.LinkHere {
+	if a.listener = settings.Listener; a.listener == nil {
+		if a.listener, err = net.Listen("tcp", settings.Addr); err != nil {
+			return nil, fmt.Errorf("listen for reviewers (HOLDPOINT_APPROVAL_ADDR): %w", err)
+		}
+	} else if settings.PublicURL == "" {
 		a.settings.PublicURL = "http://" + a.Addr()
 	}
 	if err := a.prepare(ctx); err != nil {

@@ -165,7 +165,7 @@ func (p *provider) bearer(ctx context.Context, raw string) (*identity, error) {
 	if err := token.Claims(&claims); err != nil {
 		return nil, fmt.Errorf("%w (%w)", errCredential, err)
 	}
-	if _, isID := claims["nonce"]; isID {
+	if !accessToken(claims) {
 		return nil, fmt.Errorf("%w (this is an ID token)", errCredential)
 	}
 	who := person(token.Issuer, token.Subject, claims, "api")
@@ -180,6 +180,13 @@ func (p *provider) bearer(ctx context.Context, raw string) (*identity, error) {
 		return nil, fmt.Errorf("%w: tokens of the client %q are not taken here", errNotAPerson, client)
 	}
 	return who, p.refresh(ctx, known, who, raw)
+}
+
+// accessToken tells one from an ID token, which is no credential for an API: RFC 9068 asks for jti, and only an ID token answers
+// a nonce.
+func accessToken(claims map[string]any) bool {
+	_, answers := claims["nonce"]
+	return claims["jti"] != nil && !answers
 }
 
 // refresh asks the provider who the person is by now.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 )
 
@@ -41,6 +42,16 @@ type explained struct {
 		ID       string    `json:"approval_id"`
 		State    string    `json:"state"`
 		DecideBy time.Time `json:"decide_by"`
+		Reviews  []struct {
+			Decision        string
+			Reviewer        string `json:"reviewer_id"`
+			Issuer, Subject string
+			Hash            string `json:"intent_hash"`
+			Authority       struct{ Roles []string }
+			Reason          string
+			Channel         string
+			At              time.Time `json:"decided_at"`
+		}
 	}
 	Effects []struct {
 		Operation  string `json:"operation_id"`
@@ -96,6 +107,11 @@ func explain(out io.Writer, all json.RawMessage, raw bool) error {
 	}
 	for _, a := range e.Approvals {
 		p.line("approval  %s   %s   decide by %s", a.ID, a.State, stamp(a.DecideBy))
+		for _, v := range a.Reviews {
+			p.line("          %s at %s by %s (%s#%s), as %s, over %s%s", v.Decision, stamp(v.At), v.Reviewer, v.Issuer, v.Subject,
+				strings.Join(v.Authority.Roles, ", "), v.Channel, after(": ", v.Reason))
+			p.line("          on intent %s", v.Hash)
+		}
 	}
 	if len(e.Effects) == 0 {
 		p.line("sent      nothing")

@@ -8,22 +8,39 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/holdpoint/holdpoint/pkg/demoidp"
 	"github.com/holdpoint/holdpoint/pkg/service"
 	"github.com/holdpoint/holdpoint/services/holdpoint/roster"
 )
 
 // ready is what --ready-file holds, and what the operator verbs find a running `up` by.
 type ready struct {
-	IntakeURL   string   `json:"intake_url"`
-	ApprovalURL string   `json:"approval_url"`
-	NATSURL     string   `json:"nats_url"`
-	DatabaseURL string   `json:"database_url"`
-	SandboxURL  string   `json:"sandbox_url"`
-	OpsURL      string   `json:"ops_url"`
-	OIDCIssuer  string   `json:"oidc_issuer"`
-	People      []string `json:"people"`
-	APIKey      string   `json:"api_key"`
-	PID         int      `json:"pid"`
+	IntakeURL   string        `json:"intake_url"`
+	ApprovalURL string        `json:"approval_url"`
+	NATSURL     string        `json:"nats_url"`
+	DatabaseURL string        `json:"database_url"`
+	SandboxURL  string        `json:"sandbox_url"`
+	OpsURL      string        `json:"ops_url"`
+	OIDCIssuer  string        `json:"oidc_issuer"`
+	People      []personReady `json:"people"`
+	APIKey      string        `json:"api_key"`
+	PID         int           `json:"pid"`
+}
+
+// personReady is one of the demo people, for who wants to sign in.
+type personReady struct {
+	Login    string   `json:"login"`
+	Password string   `json:"password"`
+	Name     string   `json:"name"`
+	Groups   []string `json:"groups"`
+}
+
+func demoPeople() []personReady {
+	people := []personReady{}
+	for _, p := range demoidp.DemoPeople() {
+		people = append(people, personReady{p.Subject, p.Password, p.Name, p.Groups})
+	}
+	return people
 }
 
 // announcer says where everything is, once it is up.
@@ -31,6 +48,7 @@ type announcer struct {
 	flags  upFlags
 	at     upAddresses
 	intake string
+	signIn signIn
 	health *service.Health
 }
 
@@ -40,7 +58,7 @@ func readyFileIn(dir string) string { return filepath.Join(dir, "ready.json") }
 // Run announces, waits for the end, and takes the announcement back. Whoever listens did so before any part ran.
 func (a announcer) Run(ctx context.Context) error {
 	r := ready{IntakeURL: "http://" + a.intake, NATSURL: a.at.tenantNATS, DatabaseURL: a.at.database, SandboxURL: a.at.sandbox,
-		OpsURL: "http://" + a.health.Addr(), People: []string{}, APIKey: roster.DemoKey, PID: os.Getpid()}
+		OpsURL: "http://" + a.health.Addr(), ApprovalURL: a.signIn.url, OIDCIssuer: a.signIn.issuer, People: a.signIn.people, APIKey: roster.DemoKey, PID: os.Getpid()}
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
@@ -73,9 +91,10 @@ func (a announcer) print(r ready) {
 	fmt.Printf(`Holdpoint is up. Ctrl-C stops it; %s.
 
   HTTP API   %s
+  approvals  %s   (sign in as nora, password demo)
   NATS       %s
   Postgres   %s
-  sandbox    %s   (the world that effects reach; /_sandbox/writes lists them)
+  sandbox    %s   (the world that effects reach: /mail is its mailbox, /_sandbox/writes lists what was written)
   health     %s/readyz, /metrics
 
 Try it: an event whose proposal the example rules let through.
@@ -90,7 +109,7 @@ The same over NATS, under another key, with the nats command-line tool:
 Then ask what became of it:
 
   %s explain first --tenant demo%s
-`, a.kept(), r.IntakeURL, r.NATSURL, r.DatabaseURL, r.SandboxURL, r.OpsURL, r.IntakeURL, r.APIKey, demoEvent("c-1001"), r.NATSURL, demoEvent("c-1002"), callAgain(), a.dataFlag())
+`, a.kept(), r.IntakeURL, r.ApprovalURL, r.NATSURL, r.DatabaseURL, r.SandboxURL, r.OpsURL, r.IntakeURL, r.APIKey, demoEvent("c-1001"), r.NATSURL, demoEvent("c-1002"), callAgain(), a.dataFlag())
 }
 
 // dataFlag is what the verbs need to find this `up`.

@@ -64,34 +64,37 @@ func untilClosed(ctx context.Context, in io.Reader) context.Context {
 }
 
 // startSandbox runs the sandbox provider as a process of its own, as an external system is one.
-func startSandbox(ctx context.Context, f upFlags, dir string, stops *stopList) (string, error) {
-	url, err := launchSandbox(ctx, f, dir, stops)
+func startSandbox(ctx context.Context, f upFlags, dir string, stops *stopList) (sandboxReady, error) {
+	at, err := launchSandbox(ctx, f, dir, stops)
 	if err != nil {
-		return "", fmt.Errorf("start the sandbox provider: %w", err)
+		return at, fmt.Errorf("start the sandbox provider: %w", err)
 	}
-	return url, nil
+	return at, nil
 }
 
-func launchSandbox(ctx context.Context, f upFlags, dir string, stops *stopList) (string, error) {
+// sandboxReady is what a ready sandbox writes: where it is.
+type sandboxReady struct{ URL, SMTP string }
+
+func launchSandbox(ctx context.Context, f upFlags, dir string, stops *stopList) (at sandboxReady, err error) {
 	self, err := os.Executable()
 	if err != nil {
-		return "", err
+		return at, err
 	}
 	ready := filepath.Join(dir, "sandbox-ready.json")
 	if err := os.Remove(ready); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", err
+		return at, err
 	}
-	cmd := exec.Command(self, "sandbox", "--addr", "127.0.0.1:"+strconv.Itoa(f.sandboxPort),
+	cmd := exec.Command(self, "sandbox", "--addr", "127.0.0.1:"+strconv.Itoa(f.sandboxPort), "--smtp-port", strconv.Itoa(f.smtpPort),
 		"--data", filepath.Join(dir, "sandbox"), "--ready-file", ready, "--with-parent",
 		"--quiet="+strconv.FormatBool(!f.verbose))
 	cmd.Stderr = os.Stderr
 	if _, err := cmd.StdinPipe(); err != nil { // see untilClosed
-		return "", err
+		return at, err
 	}
 	// A Ctrl-C is for us alone; we stop it when the calls in flight are done.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
-		return "", err
+		return at, err
 	}
 	ended := make(chan struct{})
 	var exit error
@@ -111,18 +114,17 @@ func stopProcess(cmd *exec.Cmd, ended <-chan struct{}) {
 	}
 }
 
-// awaitReady reads the address out of the file that a ready sandbox writes.
-func awaitReady(ctx context.Context, file string, ended <-chan struct{}, exit func() error) (string, error) {
+// awaitReady reads the addresses out of the file that a ready sandbox writes.
+func awaitReady(ctx context.Context, file string, ended <-chan struct{}, exit func() error) (at sandboxReady, err error) {
 	for {
-		var at struct{ URL string }
 		if text, err := os.ReadFile(file); err == nil && json.Unmarshal(text, &at) == nil && at.URL != "" {
-			return at.URL, nil
+			return at, nil
 		}
 		select {
 		case <-ended:
-			return "", exit()
+			return at, exit()
 		case <-ctx.Done():
-			return "", ctx.Err()
+			return at, ctx.Err()
 		case <-time.After(5 * time.Millisecond):
 		}
 	}

@@ -27,6 +27,7 @@ import (
 type upFlags struct {
 	data, configDir, readyFile, postgresBin                  string
 	intakePort, natsPort, postgresPort, sandboxPort, opsPort int
+	approvalPort, signInPort, smtpPort                       int
 	ephemeral, verbose                                       bool
 }
 
@@ -71,6 +72,9 @@ func upCommand() *cobra.Command {
 	flags.IntVar(&f.postgresPort, "postgres-port", 7072, "port of Postgres")
 	flags.IntVar(&f.sandboxPort, "sandbox-port", 7073, "port of the sandbox provider")
 	flags.IntVar(&f.opsPort, "ops-port", 7074, "port of health checks and metrics")
+	flags.IntVar(&f.approvalPort, "approval-port", 7075, "port of the reviewers' pages and API")
+	flags.IntVar(&f.signInPort, "sign-in-port", 7076, "port of the demo identity provider")
+	flags.IntVar(&f.smtpPort, "smtp-port", 7077, "port of the sandbox's mail server")
 	flags.BoolVar(&f.verbose, "verbose", false, "log all that the services do")
 	return cmd
 }
@@ -126,12 +130,15 @@ func upIn(ctx context.Context, f upFlags, dir string, log *slog.Logger, stops *s
 	if err != nil {
 		return err
 	}
-	sandboxURL, err := startSandbox(ctx, f, dir, stops)
+	provider, err := startSandbox(ctx, f, dir, stops)
 	if err != nil {
 		return err
 	}
-	if os.Getenv("HOLDPOINT_SANDBOX_URL") == "" {
-		if err := os.Setenv("HOLDPOINT_SANDBOX_URL", sandboxURL); err != nil {
+	for name, value := range map[string]string{"HOLDPOINT_SANDBOX_URL": provider.URL, "HOLDPOINT_SANDBOX_SMTP": provider.SMTP} {
+		if os.Getenv(name) != "" {
+			continue
+		}
+		if err := os.Setenv(name, value); err != nil {
 			return err
 		}
 	}
@@ -139,7 +146,7 @@ func upIn(ctx context.Context, f upFlags, dir string, log *slog.Logger, stops *s
 	if f.configDir != "" {
 		files = os.DirFS(f.configDir)
 	}
-	at := upAddresses{database: db, nats: nats, tenantNATS: tenantURL, sandbox: sandboxURL, data: dir}
+	at := upAddresses{database: db, nats: nats, tenantNATS: tenantURL, sandbox: provider.URL, data: dir}
 	return runServices(ctx, f, files, at, log)
 }
 
@@ -176,7 +183,12 @@ func runServices(ctx context.Context, f upFlags, files fs.FS, at upAddresses, lo
 	intakeAddr := ""
 	// Here effects reach a sandbox: they go, unless somebody decided otherwise.
 	_, decided := os.LookupEnv("AI_ACTIONS_ENABLED")
-	choices := roster.Choices{IntakeAddr: fmt.Sprintf("127.0.0.1:%d", f.intakePort), EnableActions: !decided}
+	people, err := startSignIn(f, at.data, log)
+	if err != nil {
+		return err
+	}
+	parts = append(parts, people.parts...)
+	choices := roster.Choices{Approval: people.choices, IntakeAddr: fmt.Sprintf("127.0.0.1:%d", f.intakePort), EnableActions: !decided}
 	needs := service.Needs{DatabaseURL: at.database, Bus: conn, Config: cfg, Log: log, Health: health}
 	for _, d := range roster.Services {
 		ready, err := d.Open(ctx, needs, choices)
@@ -187,7 +199,7 @@ func runServices(ctx context.Context, f upFlags, files fs.FS, at upAddresses, lo
 		intakeAddr = cmp.Or(intakeAddr, ready.Addr)
 		parts = append(parts, ready.Named)
 	}
-	parts = append(parts, service.Named{Name: "ready", Runner: announcer{f, at, intakeAddr, health}})
+	parts = append(parts, service.Named{Name: "ready", Runner: announcer{f, at, intakeAddr, people, health}})
 	return service.RunAll(ctx, log, 25*time.Second, parts...)
 }
 

@@ -85,7 +85,7 @@ func (f upFlags) tryPorts() error {
 		port int
 	}{
 		{"intake", f.intakePort}, {"nats", f.natsPort}, {"postgres", f.postgresPort}, {"sandbox", f.sandboxPort},
-		{"ops", f.opsPort},
+		{"ops", f.opsPort}, {"approval", f.approvalPort}, {"sign-in", f.signInPort}, {"smtp", f.smtpPort},
 	}
 	var problems []error
 	for _, w := range wanted {

@@ -11,21 +11,23 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/postgres/postgrestest"
 )
 
-// BenchmarkFlow reports the whole flow's rate for each number of connections. It measures the throwaway server, which does not
+// BenchmarkFlow reports each flow's rate for each number of connections. It measures the throwaway server, which does not
 // sync, unless HOLDPOINT_TEST_POSTGRES_URL names a durable one.
 func BenchmarkFlow(b *testing.B) {
 	db := postgrestest.New(b)
-	for _, connections := range []int{1, 2, 4} {
-		b.Run(fmt.Sprintf("Connections%d", connections), func(b *testing.B) {
-			var rate float64
-			for b.Loop() {
-				result, err := ledgerbench.Measure(b.Context(), db.URL,
-					ledgerbench.Options{Connections: []int{connections}, Duration: 5 * time.Second})
-				require.NoError(b, err)
-				rate = result.RunsPerSecond
-			}
-			b.ReportMetric(rate, "runs/s")
-			b.ReportMetric(0, "ns/op")
-		})
+	for name, review := range map[string]bool{"Auto": false, "Review": true} {
+		for _, connections := range []int{1, 2, 4} {
+			b.Run(fmt.Sprintf("%s/Connections%d", name, connections), func(b *testing.B) {
+				var rate float64
+				for b.Loop() {
+					result, err := ledgerbench.Measure(b.Context(), db.URL,
+						ledgerbench.Options{Connections: []int{connections}, Duration: 5 * time.Second, Review: review})
+					require.NoError(b, err)
+					rate = result.RunsPerSecond
+				}
+				b.ReportMetric(rate, "runs/s")
+				b.ReportMetric(0, "ns/op")
+			})
+		}
 	}
 }

@@ -20,24 +20,26 @@ const (
 	tenant    = "measure"
 	source    = "measure"
 	connector = "measure"
+	role      = "measure"
 )
 
 // flow is the ledgers of the services that a run meets on its way, over one pool.
 type flow struct {
-	pool                       *pgxpool.Pool
-	intake, policy, dispatcher *ledger.Ledger
-	outbox                     *outbox.Store
+	pool                                 *pgxpool.Pool
+	intake, policy, approval, dispatcher *ledger.Ledger
+	outbox                               *outbox.Store
+	review                               bool // people decide, not policy alone
 }
 
-func openFlow(ctx context.Context, url string, connections int) (*flow, error) {
+func openFlow(ctx context.Context, url string, connections int, review bool) (*flow, error) {
 	pool, err := postgres.Open(ctx, postgres.PoolConfig{URL: url, MaxConns: int32(connections), ApplicationName: "holdpoint-measure"})
 	if err != nil {
 		return nil, err
 	}
-	f := &flow{pool: pool, outbox: outbox.New(pool)}
+	f := &flow{pool: pool, outbox: outbox.New(pool), review: review}
 	var errs []error
 	for service, into := range map[string]**ledger.Ledger{
-		ledger.Intake: &f.intake, ledger.Policy: &f.policy, ledger.Dispatcher: &f.dispatcher,
+		ledger.Intake: &f.intake, ledger.Policy: &f.policy, ledger.Approval: &f.approval, ledger.Dispatcher: &f.dispatcher,
 	} {
 		l, err := ledger.New(ledger.Config{Pool: pool, Service: service})
 		*into = l
@@ -56,17 +58,28 @@ func openFlow(ctx context.Context, url string, connections int) (*flow, error) {
 
 func (f *flow) close() { f.pool.Close() }
 
-// batch sends new runs the whole way: what intake, policy, the dispatcher and the relay do, with an answer of the provider that
-// costs nothing.
+// step moves a batch of runs on and returns how many moved.
+type step struct {
+	name string
+	run  func(context.Context, []ledger.Claim) (int, error)
+}
+
+// steps are the moves of a run, in their order.
+func (f *flow) steps() []step {
+	if f.review {
+		return []step{{"claim", f.claim}, {"ask", f.decide}, {"vote", f.vote}, {"send", f.send}}
+	}
+	return []step{{"claim", f.claim}, {"decide", f.decide}, {"send", f.send}}
+}
+
+// batch sends new runs the whole way: what intake, policy, the approval service, the dispatcher and the relay do, with an answer
+// of the provider that costs nothing.
 func (f *flow) batch(ctx context.Context, size int) error {
 	claims := make([]ledger.Claim, size)
 	for i := range claims {
 		claims[i] = newClaim()
 	}
-	for _, step := range []struct {
-		name string
-		run  func(context.Context, []ledger.Claim) (int, error)
-	}{{"claim", f.claim}, {"decide", f.decide}, {"send", f.send}} {
+	for _, step := range f.steps() {
 		done, err := step.run(ctx, claims)
 		if err != nil {
 			return err
@@ -115,8 +128,11 @@ func (f *flow) decide(ctx context.Context, claims []ledger.Claim) (int, error) {
 	for i := range waiting {
 		decisions[i] = ledger.Decision{
 			EventID: newEventID(), DecisionID: uuid.New(), Intent: &waiting[i], Route: config.RouteAuto, PolicyVersion: "measure",
-			Reasons: []byte(`[{"code":"rule","rule":"small_change"}]`), ExecuteWithin: time.Hour,
-			Effect: ledger.EffectRequest{Connector: connector, Operation: "update", TargetSystem: "crm", TargetRecord: waiting[i].Key},
+			Reasons: []byte(`[{"code":"rule","rule":"small_change"}]`), ExecuteWithin: time.Hour, Effect: effectOf(waiting[i].Key),
+		}
+		if f.review {
+			decisions[i].Route, decisions[i].ReasonCodes = config.RouteHumanReview, []string{"rule"}
+			decisions[i].DecideWithin, decisions[i].Audience = time.Hour, []string{role}
 		}
 	}
 	var spoiled error
@@ -154,12 +170,22 @@ func (f *flow) send(ctx context.Context, claims []ledger.Claim) (sent int, err e
 	return sent, err
 }
 
-// eventsPerRun are what the flow tells of a run: its intent, its effect, its end.
-const eventsPerRun = 3
+// eventsPerRun is how many events the flow tells of a run: its intent, its effect, its end; and where people decide, that it
+// waits and what was decided.
+func (f *flow) eventsPerRun() int {
+	if f.review {
+		return 5
+	}
+	return 3
+}
+
+func effectOf(key string) ledger.EffectRequest {
+	return ledger.EffectRequest{Connector: connector, Operation: "update", TargetSystem: "crm", TargetRecord: key}
+}
 
 // clear takes as many events out of the outbox as a batch puts in, as a relay would whose broker takes everything.
 func (f *flow) clear(ctx context.Context, size int) error {
-	_, err := f.outbox.Pass(ctx, 0, eventsPerRun*size, func(_ context.Context, messages []outbox.Message) []outbox.Receipt {
+	_, err := f.outbox.Pass(ctx, 0, f.eventsPerRun()*size, func(_ context.Context, messages []outbox.Message) []outbox.Receipt {
 		return make([]outbox.Receipt, len(messages))
 	})
 	return err

@@ -18,6 +18,7 @@ type Options struct {
 	Batch       int           // items of one command; default 256
 	Connections []int         // each is measured on its own, and the best counts; default 1, 2, 4
 	Duration    time.Duration // of each measurement; default 3 s
+	Review      bool          // a person approves each run, instead of policy alone
 }
 
 func (o *Options) validate() error {
@@ -56,9 +57,10 @@ type Result struct {
 	Measured      []Measured // all, in the order of Options.Connections
 }
 
-// Measure makes a scratch database on the server that databaseURL names, sends runs through every move of the flow that policy
-// decides alone (claim, decide, lease, settle), clears the outbox, and drops the database again, also when it fails. The URL's
-// user must be able to create databases, and to create the services' roles where the server does not have them yet.
+// Measure makes a scratch database on the server that databaseURL names, sends runs through every move of a flow, clears the
+// outbox, and drops the database again, also when it fails. The moves are claim, decide, lease and settle, and with
+// Options.Review claim, ask, vote, lease and settle. The URL's user must be able to create databases, and to create the services'
+// roles where the server does not have them yet.
 func Measure(ctx context.Context, databaseURL string, opts Options) (result Result, err error) {
 	if err := opts.validate(); err != nil {
 		return Result{}, fmt.Errorf("measure the ledger: %w", err)
@@ -83,7 +85,7 @@ func Measure(ctx context.Context, databaseURL string, opts Options) (result Resu
 
 // measure lets each connection work off batch after batch. The first batch of each is not counted: it prepares statements.
 func measure(ctx context.Context, url string, connections int, opts Options) (Measured, error) {
-	f, err := openFlow(ctx, url, connections)
+	f, err := openFlow(ctx, url, connections, opts.Review)
 	if err != nil {
 		return Measured{}, err
 	}

@@ -39,6 +39,14 @@ func TestMeasure(t *testing.T) {
 		require.Zero(t, scratchDatabases(t, db.URL))
 	})
 
+	t.Run("RunsThatPeopleApproveAreMeasuredToo", func(t *testing.T) {
+		result, err := ledgerbench.Measure(t.Context(), db.URL,
+			ledgerbench.Options{Batch: 16, Connections: []int{2}, Duration: 50 * time.Millisecond, Review: true})
+		require.NoError(t, err)
+		require.Positive(t, result.RunsPerSecond)
+		require.Zero(t, result.Measured[0].Runs%16, "whole batches count")
+	})
+
 	t.Run("ACancelledMeasurementLeavesNoDatabase", func(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 		defer cancel()

@@ -3,12 +3,15 @@
 package roster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"net"
 	"os"
 	"time"
 
 	"github.com/holdpoint/holdpoint/pkg/service"
+	"github.com/holdpoint/holdpoint/services/approval"
 	"github.com/holdpoint/holdpoint/services/dispatcher"
 	"github.com/holdpoint/holdpoint/services/intake"
 	"github.com/holdpoint/holdpoint/services/policy"
@@ -28,6 +31,7 @@ var Services = []Service{
 	{"intake", "takes events in, claims their keys, gives workers leases", makeIntake},
 	{"relay", "publishes what was committed, keeps the broker's streams in being", makeRelay},
 	{"policy", "routes intents by the tenant's rules", makePolicy},
+	{"approval", "asks people, and takes their one decision", makeApproval},
 	{"dispatcher", "sends authorized effects, each at most once", makeDispatcher},
 	{"reconciler", "finds out by reading what is unknown", makeReconciler},
 }
@@ -48,7 +52,15 @@ type Choices struct {
 	IntakeAddr    string        // host:port
 	EnableActions bool          // as AI_ACTIONS_ENABLED=true does (D9)
 	LeaseMargin   time.Duration // of the dispatcher
+	Approval      ApprovalChoices
 	AckWait       time.Duration // of the broker's consumers
+}
+
+// ApprovalChoices are the approval service's. What is empty is read from the environment.
+type ApprovalChoices struct {
+	Listener     net.Listener
+	Issuer       string
+	ClientSecret string
 }
 
 // Ready is a service with its own pool, under its own Postgres role (D1), that has yet to run.
@@ -104,6 +116,18 @@ func makeRelay(_ context.Context, env *service.Env, c Choices) (service.Runner, 
 
 func makePolicy(_ context.Context, env *service.Env, _ Choices) (service.Runner, error) {
 	return policy.New(env)
+}
+
+func makeApproval(ctx context.Context, env *service.Env, c Choices) (service.Runner, error) {
+	var s approval.Settings
+	if err := service.Load("APPROVAL", &s); err != nil {
+		return nil, err
+	}
+	s.Listener = c.Approval.Listener
+	if s.Issuer == "" {
+		s.Issuer, s.ClientSecret = c.Approval.Issuer, cmp.Or(s.ClientSecret, c.Approval.ClientSecret)
+	}
+	return approval.New(ctx, env, s)
 }
 
 func makeDispatcher(_ context.Context, env *service.Env, c Choices) (service.Runner, error) {

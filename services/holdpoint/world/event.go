@@ -53,7 +53,7 @@ func (w *World) Update() Event {
 // Refund is one of more than the example's threshold where the amount is above 100.
 func (w *World) Refund(amount string) Event {
 	e := Event{Source: "support-refunds", Key: w.key()}
-	e.Body = object{"ticket_id": "corr-" + e.Key, "proposal": object{
+	e.Body = object{"ticket_id": "corr-" + e.Key, "requested_by": "rita@example.test", "proposal": object{
 		"action_type": "payment.refund", "target": object{"system": "payments", "record_id": "payment-" + e.Key},
 		"proposed_change":  object{"payment_id": "payment-" + e.Key, "amount": json.Number(amount), "currency": "EUR"},
 		"evidence":         evidence("payments"),

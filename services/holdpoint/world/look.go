@@ -63,7 +63,7 @@ func (w *World) Rows() map[string]string {
 	w.t.Helper()
 	digests := map[string]string{}
 	for _, table := range []string{"runs", "run_payloads", "run_conflicts", "intents", "policy_decisions", "approvals",
-		"authorizations", "effects", "effect_attempts", "lookups", "event_log", "inbox", "audit_events",
+		"reviews", "authorizations", "effects", "effect_attempts", "lookups", "event_log", "inbox", "audit_events",
 		"parked_messages"} {
 		digests[table] = Value[string](w, "select coalesce(md5(string_agg(t::text, ';' order by t::text)), '') from "+
 			table+" t")
@@ -76,6 +76,15 @@ type Reason struct {
 	Code    string
 	RuleID  string `json:"rule_id"`
 	Message string
+}
+
+// Review is one recorded vote.
+type Review struct {
+	Decision   string
+	ReviewerID string `json:"reviewer_id"`
+	IntentHash string `json:"intent_hash"`
+	Reason     string
+	Channel    string
 }
 
 // Explained is the part of a run's record that tests look at (O1).
@@ -91,13 +100,23 @@ type Explained struct {
 	Intents []struct {
 		Revision int
 		Model    struct{ Name, Revision string }
+		Intent   struct {
+			WorkflowVersion string `json:"workflow_version"`
+		}
 	}
 	Decisions []struct {
 		Route   string
+		Version string `json:"policy_version"`
 		Reasons []Reason
 	}
 	Approvals []struct {
+		ID            string `json:"approval_id"`
 		State         string
+		Reviews       []Review
+		Notifications []struct {
+			Channel, Recipient, State string
+			Attempts                  int
+		}
 		CorrelationID string `json:"correlation_id"`
 		Reasons       []Reason
 	}

@@ -52,7 +52,7 @@ func (w *World) Start(name string) {
 	require.NoError(w.t, err)
 	needs := service.Needs{DatabaseURL: through(w.DB.URL, r.database), MaxConns: w.settings.maxConns, Bus: r.conn,
 		Config: cfg, Log: w.log.logger, Health: w.health}
-	choices := roster.Choices{IntakeAddr: "127.0.0.1:0", EnableActions: w.settings.enabled,
+	choices := roster.Choices{Approval: w.approvalChoices(name), IntakeAddr: "127.0.0.1:0", EnableActions: w.settings.enabled,
 		LeaseMargin: quickLeaseMargin, AckWait: quickAckWait}
 	// With bad luck the first connection is cut; a supervisor would start the service again.
 	w.Until("start of "+name, func() bool {
@@ -144,6 +144,7 @@ func (w *World) noteIntakes() {
 		}
 	}
 	w.intakes.Store(urls)
+	w.gates.Store(w.gateURLs())
 }
 
 // CutDatabase ends every service's connections to Postgres, once.

@@ -1,6 +1,7 @@
 package world
 
 import (
+	"context"
 	"math/rand/v2"
 	"os"
 	"strconv"
@@ -98,8 +99,14 @@ func (w *World) load() (*config.Config, error) {
 	if w.config != nil {
 		return w.config, nil
 	}
+	smtp, err := w.Sandbox.SMTPAddr(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	at := map[string]string{"HOLDPOINT_SANDBOX_URL": w.Sandbox.URL(), "HOLDPOINT_SANDBOX_SMTP": smtp}
 	cfg, err := config.LoadEnv(deploy.Example(), func(name string) (string, bool) {
-		return w.Sandbox.URL(), name == "HOLDPOINT_SANDBOX_URL"
+		value, ok := at[name]
+		return value, ok
 	})
 	if err != nil {
 		return nil, err

@@ -49,6 +49,7 @@ type World struct {
 	keys     atomic.Int64
 
 	intakes atomic.Value // []string: base URLs of the intakes that run
+	gates   atomic.Value // []string: base URLs of the approval services that run
 	next    atomic.Int64 // round robin over them
 
 	mu      sync.Mutex
@@ -70,6 +71,7 @@ func New(t testing.TB, options ...Option) *World {
 	w.broker = startBroker(t, w.log)
 	w.startHealth()
 	w.intakes.Store([]string{})
+	w.gates.Store([]string{})
 	w.events = w.follow()
 	t.Cleanup(w.end)
 	for _, row := range roster.Services {

@@ -1,0 +1,110 @@
+package approval
+
+import (
+	"crypto/sha256"
+	"html/template"
+	"net/http"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/pkg/ledger"
+)
+
+// cardPage is the card: what was rendered, and the forms of this visit around it.
+type cardPage struct {
+	View     *cardView
+	Main     template.HTML // what is decided about
+	After    template.HTML // what came of it, and the history
+	Who      *identity
+	WhoID    string // as it will be recorded
+	CSRF     string
+	Command  string
+	Reason   string // as it was typed
+	Problem  string // why the last form did not count
+	Mine     *ledger.Cast
+	Hint     string // what will stand in the way, before anything is typed
+	SignIn   string // where that is put right, "" where it cannot be
+	Open     bool   // it waits, and the person may decide
+	Approve  bool   // approving is offered
+	Withdraw bool
+}
+
+// cardPage shows one request. To whoever may not see it, there is none.
+func (w *web) cardPage(r *http.Request, who *identity) *reply {
+	t, card, err := w.find(r, who)
+	if err != nil {
+		return w.failure(err)
+	}
+	draft := w.sessions.GetString(r.Context(), keyDraft+card.ApprovalID.String())
+	return w.card(r, who, t, card, http.StatusOK, "", draft)
+}
+
+func (w *web) find(r *http.Request, who *identity) (*tenant, *ledger.Card, error) {
+	id, err := uuid.Parse(r.PathValue("approval"))
+	if err != nil {
+		return nil, nil, ledger.ErrNoApproval
+	}
+	return w.a.cardFor(r.Context(), who, id)
+}
+
+// card makes the page and remembers its digest: a decision says which page it was made on.
+func (w *web) card(r *http.Request, who *identity, t *tenant, card *ledger.Card, status int, problem, typed string) *reply {
+	v, err := t.view(card, r.URL.Query().Get("full") == "1")
+	if err != nil {
+		return w.failure(err)
+	}
+	p := &cardPage{View: v, Who: who, WhoID: who.id(t), CSRF: w.formToken(r.Context()), Command: uuid.NewString(), Reason: typed,
+		Problem: problem}
+	if p.Main, err = w.part("card-main", v); err == nil {
+		p.After, err = w.part("card-after", v)
+	}
+	if err != nil {
+		return w.failure(err)
+	}
+	w.offer(p, t)
+	if p.Open {
+		w.putShown(r.Context(), card.ApprovalID, shown{Digest: digestOf(v, p), Hash: card.IntentHash.String(), Cut: v.Eye.Cut > 0})
+	}
+	return &reply{Status: status, title: "Request: " + human(card.ActionType), name: "card", data: p, eye: v.Eye}
+}
+
+// digestOf is SHA-256 over the intent's hash and the parts of the page that say something about the request.
+func digestOf(v *cardView, p *cardPage) []byte {
+	sum := sha256.New()
+	sum.Write(v.IntentHash[:])
+	sum.Write([]byte(p.Main))
+	sum.Write([]byte(p.After))
+	return sum.Sum(nil)
+}
+
+// offer says what the person may do here. It is only shown: the decision looks at everything again.
+func (w *web) offer(p *cardPage, t *tenant) {
+	card := p.View.Card
+	for i, c := range card.Cast {
+		if c.Issuer == p.Who.Issuer && c.Subject == p.Who.Subject {
+			p.Mine = &card.Cast[i]
+		}
+	}
+	waits := p.View.State == "pending"
+	p.Withdraw = waits && (p.Who.holds(t, []string{roleOperator}) || t.asked(p.Who, card))
+	if !waits || p.Mine != nil {
+		return
+	}
+	p.Open, p.Approve = true, p.View.Eye.Cut == 0
+	no := t.mayDecide(p.Who, card, want{Decision: ledger.Approve, Reason: "-"}, w.a.settings.RolesMaxAge)
+	if no == nil {
+		return
+	}
+	p.Hint = no.Detail
+	here := "/approvals/" + card.ApprovalID.String()
+	switch no.Code {
+	case codeSignInAgain:
+		p.SignIn = signInPath(here, false)
+	case codeStepUp:
+		p.SignIn = signInPath(here, true)
+	case codeOwnRequest:
+		p.Approve = false
+	default:
+		p.Open, p.Approve = false, false
+	}
+}

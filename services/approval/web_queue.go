@@ -1,0 +1,141 @@
+package approval
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/holdpoint/holdpoint/pkg/ledger"
+)
+
+// recently is how many decided requests the queue shows below what waits.
+const recently = 20
+
+// queueView is what the queue is made of.
+type queueView struct {
+	Eye      *eye
+	Filter   ledger.ApprovalFilter
+	Filtered bool
+	States   []string
+	Sections []queueSection
+	Roles    []string
+}
+
+type queueSection struct {
+	ID, Title, Empty string
+	Rows             []queueRow
+}
+
+type queueRow struct {
+	*ledger.ApprovalSummary
+	Quorum int
+	Risk   string
+	State  string
+}
+
+// queuePage lists what waits, the most urgent first, and what was decided lately.
+func (w *web) queuePage(r *http.Request, who *identity) *reply {
+	q := r.URL.Query()
+	v := queueView{Eye: &eye{}, States: []string{"pending", "approved", "rejected", "expired", "withdrawn"}, Roles: w.rolesOf(who),
+		Filter: ledger.ApprovalFilter{State: q.Get("state"), CorrelationID: strings.TrimSpace(q.Get("correlation_id")),
+			Key: strings.TrimSpace(q.Get("key"))}}
+	v.Filtered = v.Filter.State != "" || v.Filter.CorrelationID != "" || v.Filter.Key != ""
+	if v.Filtered {
+		list, err := w.list(r, who, v.Filter)
+		if err != nil {
+			return w.failure(err)
+		}
+		v.Sections = []queueSection{{"found", "Found", "Nothing that you may see fits.", list}}
+		return &reply{Status: http.StatusOK, title: "Queue", name: "queue", data: v, eye: v.Eye}
+	}
+	pending, err := w.list(r, who, ledger.ApprovalFilter{State: "pending"})
+	if err != nil {
+		return w.failure(err)
+	}
+	all, err := w.list(r, who, ledger.ApprovalFilter{})
+	if err != nil {
+		return w.failure(err)
+	}
+	v.Sections = w.sections(who, pending, all)
+	return &reply{Status: http.StatusOK, title: "Queue", name: "queue", data: v, eye: v.Eye}
+}
+
+// sections tells what the person may decide from what others have to.
+func (w *web) sections(who *identity, pending, all []queueRow) []queueSection {
+	mine := queueSection{"mine", "Waiting for you", "Nothing waits for your decision. You are up to date.", nil}
+	others := queueSection{"others", "Waiting for others", "", nil}
+	for _, row := range pending {
+		if t := w.a.tenants[row.TenantID]; who.holds(t, row.Audience) && !who.answersTo(t, row.RequestedBy) {
+			mine.Rows = append(mine.Rows, row)
+		} else {
+			others.Rows = append(others.Rows, row)
+		}
+	}
+	done := queueSection{"decided", "Recently decided", "Nothing was decided yet.", nil}
+	for _, row := range all {
+		if row.ApprovalSummary.State != "pending" && len(done.Rows) < recently {
+			done.Rows = append(done.Rows, row)
+		}
+	}
+	if len(others.Rows) == 0 {
+		return []queueSection{mine, done}
+	}
+	return []queueSection{mine, others, done}
+}
+
+// list reads approvals of all tenants in one order: what waits by time left, then the latest.
+func (w *web) list(r *http.Request, who *identity, f ledger.ApprovalFilter) ([]queueRow, error) {
+	found, err := w.a.queue(r.Context(), who, f)
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]queueRow, len(found))
+	for i := range found {
+		t := w.a.tenants[found[i].TenantID]
+		rows[i] = queueRow{ApprovalSummary: &found[i], Quorum: t.termsOf(&ledger.Card{ApprovalSummary: found[i]}).Quorum,
+			State: stateNow(&found[i])}
+		if action := t.actions[found[i].ActionType]; action != nil {
+			rows[i].Risk = action.Risk
+		}
+	}
+	slices.SortStableFunc(rows, func(a, b queueRow) int {
+		aWaits, bWaits := a.ApprovalSummary.State == "pending", b.ApprovalSummary.State == "pending"
+		switch {
+		case aWaits != bWaits && aWaits:
+			return -1
+		case aWaits != bWaits:
+			return 1
+		case aWaits:
+			return a.DecideBy.Compare(b.DecideBy)
+		}
+		return cmp.Or(ended(b).Compare(ended(a)), a.RequestedAt.Compare(b.RequestedAt))
+	})
+	return rows, nil
+}
+
+func ended(row queueRow) time.Time {
+	if row.DecidedAt != nil {
+		return *row.DecidedAt
+	}
+	return row.RequestedAt
+}
+
+// stateNow is the state as a person should read it: what has run out is expired, though nobody has swept it yet.
+func stateNow(s *ledger.ApprovalSummary) string {
+	if s.State == "pending" && !s.Now.Before(s.DecideBy) {
+		return "expired"
+	}
+	return s.State
+}
+
+// rolesOf are the person's roles in all tenants.
+func (w *web) rolesOf(who *identity) []string {
+	var roles []string
+	for _, t := range w.a.tenants {
+		roles = append(roles, who.roles(t)...)
+	}
+	slices.Sort(roles)
+	return slices.Compact(roles)
+}

@@ -1,0 +1,81 @@
+package approval
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+)
+
+// pageFuncs are what templates say times with.
+var pageFuncs = template.FuncMap{
+	"utc":   utc,
+	"span":  span,
+	"until": until,
+	"since": func(now, then time.Time) string { return since(now, then) },
+	"human": human,
+}
+
+// utc is an exact time with its zone.
+func utc(t time.Time) template.HTML {
+	if t.IsZero() {
+		return "not said"
+	}
+	t = t.UTC()
+	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + t.Format("Mon 2 Jan 2006 15:04:05") + ` UTC</time>`)
+}
+
+// span is a duration in words, by its two largest units.
+func span(d time.Duration) string {
+	if d < time.Second {
+		return "less than a second"
+	}
+	units := []struct {
+		size time.Duration
+		name string
+	}{{24 * time.Hour, "day"}, {time.Hour, "hour"}, {time.Minute, "minute"}, {time.Second, "second"}}
+	var words []string
+	for _, u := range units {
+		n := d / u.size
+		d -= n * u.size
+		if n == 0 && len(words) > 0 {
+			break
+		}
+		if n > 0 {
+			words = append(words, plural(int(n), u.name))
+		}
+		if len(words) == 2 {
+			break
+		}
+	}
+	return strings.Join(words, " ")
+}
+
+func plural(n int, name string) string {
+	if n == 1 {
+		return "1 " + name
+	}
+	return fmt.Sprintf("%d %ss", n, name)
+}
+
+// until is the time left.
+func until(now, then time.Time) string {
+	if then.After(now) {
+		return span(then.Sub(now)) + " left"
+	}
+	return "over since " + span(now.Sub(then))
+}
+
+// since is an age.
+func since(now, then time.Time) string {
+	switch {
+	case then.IsZero():
+		return "age not known"
+	case then.After(now):
+		return "in the future: " + span(then.Sub(now)) + " from now"
+	}
+	return span(now.Sub(then)) + " old"
+}
+
+// human is a word of the ledger as people read it.
+func human(name string) string { return strings.ReplaceAll(name, "_", " ") }
