@@ -118,21 +118,24 @@ func TestKubernetes(t *testing.T) {
 			require.True(t, pod.SecurityContext.RunAsNonRoot, name)
 			require.NotZero(t, pod.SecurityContext.RunAsUser, name)
 			require.Equal(t, "RuntimeDefault", pod.SecurityContext.SeccompProfile.Type, name)
-			own := pod.Containers[0].SecurityContext
-			require.True(t, own.ReadOnlyRootFilesystem, name)
-			require.False(t, *own.AllowPrivilegeEscalation, name)
-			require.Equal(t, []string{"ALL"}, own.Capabilities.Drop, name)
+			for _, c := range m.containers(t, name) {
+				own := c.SecurityContext
+				require.True(t, own.ReadOnlyRootFilesystem, c.Name)
+				require.False(t, *own.AllowPrivilegeEscalation, c.Name)
+				require.Equal(t, []string{"ALL"}, own.Capabilities.Drop, c.Name)
+			}
 		}
 	})
 
 	t.Run("EveryContainerSaysWhatItNeeds", func(t *testing.T) {
 		t.Parallel()
-		for name, w := range m.workloads {
-			c := w.container()
-			require.NotEmpty(t, c.Resources.Requests["cpu"], name)
-			require.NotEmpty(t, c.Resources.Requests["memory"], name)
-			require.NotEmpty(t, c.Resources.Limits["memory"], name)
-			require.False(t, strings.HasSuffix(c.Image, ":latest"), name)
+		for name := range m.workloads {
+			for _, c := range m.containers(t, name) {
+				require.NotEmpty(t, c.Resources.Requests["cpu"], c.Name)
+				require.NotEmpty(t, c.Resources.Requests["memory"], c.Name)
+				require.NotEmpty(t, c.Resources.Limits["memory"], c.Name)
+				require.False(t, strings.HasSuffix(c.Image, ":latest"), c.Name)
+			}
 		}
 	})
 
@@ -169,6 +172,19 @@ func (m *manifests) selected(s selector) []string {
 	}
 	slices.Sort(names)
 	return names
+}
+
+// containers of a workload's pods on one's own machine: its own, and those that patches add to it, whole.
+func (m *manifests) containers(t *testing.T, workload string) []container {
+	t.Helper()
+	all := slices.Clone(m.workloads[workload].Spec.Template.Spec.Containers)
+	for file, patch := range m.patches {
+		if slices.Contains(patched(t, m, file), workload) {
+			require.Equal(t, all[0].Name, patch.container().Name, "%s changes the service's own container first", file)
+			all = append(all, patch.Spec.Template.Spec.Containers[1:]...)
+		}
+	}
+	return all
 }
 
 func (m *manifests) listens(workload string, on int) bool {

@@ -5,6 +5,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -14,22 +15,24 @@ import (
 )
 
 type kustomization struct {
-	APIVersion string   `yaml:"apiVersion"`
-	Kind       string   `yaml:"kind"`
-	Namespace  string   `yaml:"namespace"`
-	Resources  []string `yaml:"resources"`
-	Patches    []struct {
-		Path   string `yaml:"path"`
-		Target struct {
-			Kind          string `yaml:"kind"`
-			Name          string `yaml:"name"`
-			LabelSelector string `yaml:"labelSelector"`
-		} `yaml:"target"`
-	} `yaml:"patches"`
+	APIVersion         string   `yaml:"apiVersion"`
+	Kind               string   `yaml:"kind"`
+	Namespace          string   `yaml:"namespace"`
+	Resources          []string `yaml:"resources"`
+	Patches            []patch  `yaml:"patches"`
 	ConfigMapGenerator []struct {
 		Name  string   `yaml:"name"`
 		Files []string `yaml:"files"`
 	} `yaml:"configMapGenerator"`
+}
+
+type patch struct {
+	Path   string `yaml:"path"`
+	Target struct {
+		Kind          string `yaml:"kind"`
+		Name          string `yaml:"name"`
+		LabelSelector string `yaml:"labelSelector"`
+	} `yaml:"target"`
 }
 
 // readKustomizations of the whole folder, by directory.
@@ -134,18 +137,38 @@ func TestKustomization(t *testing.T) {
 	t.Run("PatchesReachAWorkload", func(t *testing.T) {
 		t.Parallel()
 		m := readManifests(t)
-		for _, p := range readKustomizations(t)["kubernetes/local"].Patches {
-			names := []string{m.patches[p.Path].Metadata.Name}
-			if p.Target.Name != "" {
-				names = strings.Split(p.Target.Name, "|")
-			} else if p.Target.LabelSelector != "" {
-				continue // all of a kind; whether each service has it is another test's
-			}
+		for file := range m.patches {
+			names := patched(t, m, file)
+			require.NotEmpty(t, names, file)
 			for _, name := range names {
-				require.Contains(t, m.workloads, name, p.Path)
+				require.Contains(t, m.workloads, name, file)
 			}
 		}
 	})
+}
+
+// patched are the names of the workloads that a patch of the local overlay reaches, sorted.
+func patched(t *testing.T, m *manifests, file string) []string {
+	t.Helper()
+	patches := readKustomizations(t)["kubernetes/local"].Patches
+	at := slices.IndexFunc(patches, func(p patch) bool { return p.Path == file })
+	require.GreaterOrEqual(t, at, 0, file)
+	target := patches[at].Target
+	switch {
+	case target.Name != "":
+		return strings.Split(target.Name, "|")
+	case target.LabelSelector == "":
+		return []string{m.patches[file].Metadata.Name}
+	}
+	label, value, _ := strings.Cut(target.LabelSelector, "=")
+	var names []string
+	for name, w := range m.workloads {
+		if w.Kind == target.Kind && w.Metadata.Labels[label] == value {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // manifestOf is a resource's own file, or the kustomization of the folder that it is.

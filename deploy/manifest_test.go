@@ -83,7 +83,7 @@ func (w *workload) replicas() int {
 	return *w.Spec.Replicas
 }
 
-// container is the only one that each of our pods has.
+// container is the one that a pod is there for. Only a patch adds another.
 func (w *workload) container() *container { return &w.Spec.Template.Spec.Containers[0] }
 
 // front is a Service.

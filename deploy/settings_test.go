@@ -16,6 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/deploy"
 	"github.com/holdpoint/holdpoint/pkg/postgres"
 	"github.com/holdpoint/holdpoint/pkg/service"
+	"github.com/holdpoint/holdpoint/services/approval"
 	"github.com/holdpoint/holdpoint/services/dispatcher"
 	"github.com/holdpoint/holdpoint/services/holdpoint/roster"
 	"github.com/holdpoint/holdpoint/services/intake"
@@ -29,6 +30,8 @@ func ownSettings(name string) any {
 		return new(intake.Settings)
 	case "relay":
 		return new(relay.Settings)
+	case "approval":
+		return new(approval.Settings)
 	case "dispatcher":
 		return new(dispatcher.Settings)
 	default:
@@ -88,9 +91,14 @@ func TestSettings(t *testing.T) {
 			require.NotEmpty(t, common.NatsURL)
 			require.Equal(t, "/etc/holdpoint", common.ConfigDir)
 			requireProbes(t, w.container(), common.OpsAddr)
-			requireGrace(t, w, common.DrainTimeout)
-			if own, ok := own.(*intake.Settings); ok {
+			requireGrace(t, w, common.DrainTimeout, m.services[row.Name] != nil)
+			switch own := own.(type) {
+			case *intake.Settings:
 				require.Equal(t, own.Addr, address(w.container().port("http")))
+			case *approval.Settings:
+				require.Equal(t, own.Addr, address(w.container().port("http")))
+				require.NotEmpty(t, own.ClientSecret)
+				require.Empty(t, own.Issuer+own.PublicURL, "who vouches for people, and where, is an overlay's decision")
 			}
 			enabled, decided := env["AI_ACTIONS_ENABLED"]
 			require.Equal(t, row.Name == "dispatcher", decided, "the dispatcher says whether it sends, and nobody else")
@@ -100,10 +108,18 @@ func TestSettings(t *testing.T) {
 
 	t.Run("PatchesSetOnlyWhatTheirServicesKnow", func(t *testing.T) {
 		for file, patch := range m.patches {
-			for _, v := range patch.container().Env {
-				require.Contains(t, known(t, "dispatcher"), v.Name, file)
+			for _, name := range patched(t, m, file) {
+				for _, v := range patch.container().Env {
+					require.Contains(t, known(t, name), v.Name, "%s, for %s", file, name)
+				}
 			}
 		}
+	})
+
+	t.Run("WhoeverCallsTheSandboxMayAndKnowsWhere", func(t *testing.T) {
+		callers := m.policies["sandbox-in"].Spec.Ingress[0].From[0].PodSelector
+		require.ElementsMatch(t, m.selected(*callers), patched(t, m, "providers.yaml"))
+		require.Equal(t, "HOLDPOINT_SANDBOX_URL", m.patches["providers.yaml"].container().Env[0].Name)
 	})
 
 	t.Run("TheLocalDispatcherSends", func(t *testing.T) {
@@ -159,10 +175,10 @@ func requireProbes(t *testing.T, c *container, opsAddr string) {
 
 // requireGrace: whoever is told to stop gets the pause before the stop, its drain, and the time of one more statement;
 // then the kernel ends it.
-func requireGrace(t *testing.T, w *workload, drain time.Duration) {
+func requireGrace(t *testing.T, w *workload, drain time.Duration, fronted bool) {
 	t.Helper()
 	grace := time.Duration(w.Spec.Template.Spec.TerminationGracePeriodSeconds) * time.Second
 	pause := time.Duration(w.container().Lifecycle.PreStop.Sleep.Seconds) * time.Second
 	require.Equal(t, pause+drain+postgres.DefaultStatementTimeout, grace)
-	require.Equal(t, w.Metadata.Name == "intake", pause > 0, "what a Service leads to waits until it no longer does")
+	require.Equal(t, fronted, pause > 0, "what a Service leads to waits until it no longer does")
 }

@@ -28,6 +28,7 @@ type entry struct {
 	operation atomic.Pointer[string] // of the run that ended, "" where it made none; nil before that
 	known     atomic.Int32           // how many of the two are set
 	completed atomic.Bool            // the run that ended was executed
+	asked     atomic.Pointer[string] // the event that last said it waits for people
 	decided   atomic.Int32           // what people decided: undecided, approved or rejected
 }
 
@@ -54,6 +55,13 @@ func (b *board) index(idempotencyKey string) (int, bool) {
 
 // text is the idempotency key of a key.
 func (b *board) text(key int) string { return fmt.Sprintf("%s%0*d", b.prefix, len(digitsHole), key) }
+
+// wait notes that a key's run waits for people. It returns false for an event that was seen before: events are delivered at
+// least once.
+func (b *board) wait(key int, event string) bool {
+	before := b.entries[key].asked.Swap(&event)
+	return before == nil || *before != event
+}
 
 // decide notes the status of a key's approval after a decision.
 func (b *board) decide(key int, status string) {

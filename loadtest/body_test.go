@@ -33,6 +33,26 @@ func TestTemplate(t *testing.T) {
 		require.Equal(t, "crm-enrichment@3", event.Proposal.WorkflowVersion)
 	})
 
+	t.Run("RefundOfAKeyNamesItsOwnPaymentAndWhoAsked", func(t *testing.T) {
+		t.Parallel()
+		body := newTemplate(refund, "ab12", started)
+		var event struct {
+			TicketID    string             `json:"ticket_id"`
+			RequestedBy string             `json:"requested_by"`
+			Proposal    contracts.Proposal `json:"proposal"`
+		}
+		require.NoError(t, json.Unmarshal(body.render(nil, 4711), &event))
+		require.Equal(t, "t-ab12-00004711", event.TicketID)
+		require.Equal(t, "rita", event.RequestedBy)
+		require.Equal(t, contracts.Target{System: "payments", RecordID: "p-ab12-00004711"}, event.Proposal.Target)
+		require.Equal(t, "payment.refund", event.Proposal.ActionType)
+		require.JSONEq(t, `{"payment_id":"p-ab12-00004711","amount":250.00,"currency":"EUR"}`,
+			string(event.Proposal.ProposedChange))
+		require.Len(t, event.Proposal.Evidence, 1)
+		require.Equal(t, started, event.Proposal.Evidence[0].ObservedAt)
+		require.Equal(t, "support-refunds@2", event.Proposal.WorkflowVersion)
+	})
+
 	t.Run("CopiesAreIdenticalWhateverWasInTheMemory", func(t *testing.T) {
 		t.Parallel()
 		body := newTemplate(contactUpdate, "ab12", started)

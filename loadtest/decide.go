@@ -15,8 +15,8 @@ import (
 	"github.com/holdpoint/holdpoint/contracts"
 )
 
-// decide finds the run's approval and sends one decision about the intent that the event named. A request that somebody else
-// has decided is no error (A8).
+// decide finds the run's approval and sends one decision about the intent that the event named. A request that somebody
+// else has decided is no error (A8).
 func (d *desk) decide(ctx context.Context, who *reviewer, own *deskShard, r request) error {
 	approval, err := d.find(ctx, who, r.key)
 	if err != nil {
@@ -91,8 +91,8 @@ func (d *desk) find(ctx context.Context, who *reviewer, key int) (contracts.Appr
 	return none, errors.New("the run waits for people, and its approval is not shown to this one")
 }
 
-// call makes one call with the person's own token and returns its status and body. The key makes a decision that is sent again,
-// by us or by the HTTP client where a connection breaks, the same vote.
+// call makes one call with the person's own token and returns its status and body. The key makes a decision that is sent
+// again, by us or by the HTTP client where a connection breaks, the same vote.
 func (d *desk) call(ctx context.Context, who *reviewer, method, path string, key int, in any) (int, []byte, error) {
 	token, err := who.token(ctx)
 	if err != nil {

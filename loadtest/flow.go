@@ -34,11 +34,12 @@ const contactUpdate = `{"event_id":"evt-` + runHole + `-` + digitsHole + `","pro
 const paymentPrefix = "p-" + runHole + "-"
 
 // refund asks for money back on a payment of its own for every key: more than goes without a lead, less than is refused.
-// Whoever asked is named and is no reviewer; a request of nobody in particular could need two approvals (A5).
+// It names who asked, and that is no reviewer: nobody could approve their own request (A5).
 const refund = `{"ticket_id":"t-` + runHole + `-` + digitsHole + `","requested_by":"rita","proposal":{` +
 	`"action_type":"payment.refund",` +
 	`"target":{"system":"payments","record_id":"` + paymentPrefix + digitsHole + `"},` +
-	`"proposed_change":{"payment_id":"` + paymentPrefix + digitsHole + `","amount":250.00,"currency":"EUR"},` +
+	`"proposed_change":{"payment_id":"` + paymentPrefix + digitsHole + `",` +
+	`"amount":250.00,"currency":"EUR"},` +
 	`"evidence":[{"source":"payments","version":"1","observed_at":"` + timeHole + `",` +
 	`"url":"https://payments.example/` + paymentPrefix + digitsHole + `"}],` +
 	`"assumptions":[],"uncertainty":"low",` +

@@ -50,7 +50,8 @@ func (o *options) validate() error {
 	demand(o.rejectShare >= 0 && o.rejectShare <= 1, "--reject-share %g is not between 0 and 1", o.rejectShare)
 	f, known := flows[o.flow]
 	demand(known, "--flow %q is not one of %v", o.flow, slices.Sorted(maps.Keys(flows)))
-	demand(!known || f.reviewed() || o.rejectShare == 0, "--reject-share is for --flow review: nobody decides --flow %s", o.flow)
+	demand(!known || f.reviewed() || o.rejectShare == 0,
+		"--reject-share is for --flow review: nobody decides --flow %s", o.flow)
 	if len(errs) == 0 {
 		o.keys = o.keyCount()
 	}

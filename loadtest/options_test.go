@@ -38,10 +38,21 @@ func TestOptions(t *testing.T) {
 		}
 	})
 
-	t.Run("ReviewFlowSaysThatPeopleDecideIt", func(t *testing.T) {
+	t.Run("ReviewFlowHasDecidersAndAShareToReject", func(t *testing.T) {
 		t.Parallel()
-		_, err := parseFlags([]string{"--ready-file", "r.json", "--flow", "review"})
-		require.ErrorContains(t, err, "decided by people")
+		o, err := parseFlags([]string{"--ready-file", "r.json", "--flow", "review", "--reject-share", "0.1"})
+		require.NoError(t, err)
+		require.Equal(t, 16, o.deciders)
+		require.InDelta(t, 0.1, o.rejectShare, 1e-9)
+		_, err = parseFlags([]string{"--ready-file", "r.json", "--flow", "review", "--reject-share", "1.1", "--deciders", "0"})
+		require.ErrorContains(t, err, "--reject-share 1.1")
+		require.ErrorContains(t, err, "--deciders 0")
+	})
+
+	t.Run("NothingIsRejectedWhereNobodyDecides", func(t *testing.T) {
+		t.Parallel()
+		_, err := parseFlags([]string{"--ready-file", "r.json", "--reject-share", "0.1"})
+		require.ErrorContains(t, err, "--reject-share is for --flow review")
 	})
 
 	t.Run("ReadyFileMustNameWhatTheDriverNeeds", func(t *testing.T) {

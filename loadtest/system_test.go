@@ -42,6 +42,9 @@ type system struct {
 	answer   func(a *contracts.Answer)
 	silent   func(copy int) bool // of a key, from 1: is it left without any answer?
 
+	ready map[string]any // what the ready file says
+	gate  *gate          // where people decide; nil where nobody does
+
 	mu        sync.Mutex
 	consuming sync.Mutex // held while a message is being taken
 }
@@ -61,21 +64,28 @@ func newSystem(t *testing.T) *system {
 	natsURL := s.serveNATS()
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/sources/crm-enrichment/events", s.post)
+	mux.HandleFunc("POST /v1/sources/support-refunds/events", s.post)
 	mux.HandleFunc("GET /v1/runs/{id}", s.get)
 	intake := httptest.NewServer(mux)
 	t.Cleanup(intake.Close)
 	s.intakeURL = intake.URL
 	s.opts = options{
 		readyFile: filepath.Join(t.TempDir(), "ready.json"), flow: "auto", door: doorHTTP,
-		keys: 50, duplicates: 1, concurrency: 16, settle: 10 * time.Second, skipPostgresOnly: true,
+		keys: 50, duplicates: 1, concurrency: 16, deciders: 8, settle: 10 * time.Second, skipPostgresOnly: true,
 	}
-	content, err := json.Marshal(map[string]any{
+	s.ready = map[string]any{
 		"intake_url": intake.URL, "nats_url": natsURL, "sandbox_url": s.sandbox.URL(), "api_key": apiKey,
 		"tenant": "demo", "people": []string{}, "database_url": "postgres://unused",
-	})
-	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(s.opts.readyFile, content, 0o600))
+	}
+	s.writeReady()
 	return s
+}
+
+func (s *system) writeReady() {
+	s.t.Helper()
+	content, err := json.Marshal(s.ready)
+	require.NoError(s.t, err)
+	require.NoError(s.t, os.WriteFile(s.opts.readyFile, content, 0o600))
 }
 
 // serveNATS starts a broker with the two streams and consumes the ingress one. It returns the URL.
@@ -168,27 +178,41 @@ func (s *system) take(key string, body []byte) (contracts.Answer, bool) {
 		a.Result = contracts.ResultPayloadMismatch
 	case !known:
 		a.Result = contracts.ResultAccepted
-		s.execute(run, key, body)
+		s.begin(run, key, body)
 	}
 	s.answer(&a)
 	return a, said
 }
 
-// execute writes to the sandbox and tells the tenant.
-func (s *system) execute(run int, key string, body []byte) {
+// begin lets a run go on, or wait for people.
+func (s *system) begin(run int, key string, body []byte) {
 	var event struct{ Proposal contracts.Proposal }
 	if err := json.Unmarshal(body, &event); err != nil {
 		s.t.Errorf("body of %s: %v", key, err)
 		return
 	}
+	if s.gate != nil {
+		s.gate.ask(run, key, event.Proposal)
+		return
+	}
+	s.execute(run, key, event.Proposal.Target.RecordID)
+}
+
+// execute writes to the sandbox and tells the tenant.
+func (s *system) execute(run int, key, record string) {
 	for range s.writesOf(run) {
-		s.patch(event.Proposal.Target.RecordID, "op-"+key)
+		s.write(record, "op-"+key)
 	}
 	if s.extra != "" {
-		s.patch(event.Proposal.Target.RecordID, s.extra+key)
+		s.write(record, s.extra+key)
 	}
-	ref := contracts.RunRef{TenantID: "demo", RunID: "run-" + key, IdempotencyKey: key, CorrelationID: key}
-	switch outcome := s.outcome(run); outcome {
+	s.end(key, s.outcome(run))
+}
+
+// end tells the tenant what became of a run.
+func (s *system) end(key, outcome string) {
+	ref := refOf(key)
+	switch outcome {
 	case "":
 	case "executed":
 		s.publish("completed", &contracts.RunCompleted{RunRef: ref, Outcome: outcome, OperationID: "op-" + key})
@@ -197,12 +221,21 @@ func (s *system) execute(run int, key string, body []byte) {
 	}
 }
 
-func (s *system) patch(contact, reference string) {
-	url := s.sandbox.URL() + "/crm/contacts/" + contact
-	req, _ := http.NewRequest(http.MethodPatch, url, strings.NewReader(`{"reference":"`+reference+`"}`))
+func refOf(key string) contracts.RunRef {
+	return contracts.RunRef{TenantID: "demo", RunID: "run-" + key, IdempotencyKey: key, CorrelationID: key}
+}
+
+// write changes a contact, or refunds a payment.
+func (s *system) write(record, reference string) {
+	url, method, body := "/crm/contacts/"+record, http.MethodPatch, `{"reference":"`+reference+`"}`
+	if s.gate != nil {
+		url, method = "/payments/refunds", http.MethodPost
+		body = `{"reference":"` + reference + `","payment_id":"` + record + `","amount":"250.00","currency":"EUR"}`
+	}
+	req, _ := http.NewRequest(method, s.sandbox.URL()+url, strings.NewReader(body))
 	req.Header.Set("If-Match", "*")
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil || resp.StatusCode != http.StatusOK {
+	if err != nil || resp.StatusCode >= http.StatusMultipleChoices {
 		s.t.Errorf("write of %s: %v, %v", reference, resp, err)
 		return
 	}

@@ -72,8 +72,8 @@ func (s *session) forbidden(ctx context.Context, provider *sandbox.Client) (int,
 	return n, nil
 }
 
-// operations returns the operation ids of all accepted runs that nobody rejected, and how many of these runs have none. The
-// events name most; intake is asked for the rest.
+// operations returns the operation ids of all accepted runs that nobody rejected, and how many of these runs have none.
+// The events name most; intake is asked for the rest.
 func (s *session) operations(ctx context.Context) (known []string, without int, err error) {
 	var mu sync.Mutex
 	group, inner := errgroup.WithContext(ctx)

@@ -100,7 +100,7 @@ func (w *watch) waits(b *board, d *desk, data []byte) {
 		w.unreadable.Add(1)
 		return
 	}
-	if key, ours := b.index(run.IdempotencyKey); ours {
+	if key, ours := b.index(run.IdempotencyKey); ours && b.wait(key, event.ID) {
 		d.ask(request{key: key, intentHash: run.IntentHash})
 	}
 }

@@ -2,14 +2,14 @@
 -- and one that owns the database and migrates it. Running it again sets the passwords anew. It is run by an
 -- administrator, in the database that is to be Holdpoint's, before the first migration:
 --
---   passwords='{"migrate":"…","operator":"…","intake":"…","relay":"…","policy":"…","dispatcher":"…","reconciler":"…"}'
+--   passwords='{"migrate":"…","operator":"…","intake":"…","relay":"…","policy":"…","approval":"…","dispatcher":"…",'
+--   passwords+='"reconciler":"…"}'
 --   PGOPTIONS="-c holdpoint.passwords=$passwords" psql --set=ON_ERROR_STOP=1 --file=logins.sql "$ADMIN_DATABASE_URL"
 --
 -- The value may hold no space and no backslash. The logins are called holdpoint_<name>_login.
 
 do $$
 declare
-  -- approval belongs to the schema's grants; no service logs in as it yet.
   groups constant text[] := array['intake', 'policy', 'approval', 'dispatcher', 'reconciler', 'relay', 'operator'];
   passwords constant jsonb := current_setting('holdpoint.passwords')::jsonb;
   name text;

@@ -18,6 +18,7 @@ type expected struct {
 	key  string
 	run  uuid.UUID
 	ends ending
+	asks bool // a person has to decide it
 }
 
 // findings are the verdict of the whole suite. Every broken promise is counted once and told in a line.
@@ -60,6 +61,7 @@ func check(all []expected, is facts) findings {
 	for _, e := range all {
 		c.arrival(e)
 	}
+	c.decisions(all)
 	if is.queued > 0 {
 		c.tell("%d events are committed and were never published (B3)", is.queued)
 	}
@@ -95,10 +97,11 @@ func (c *checker) duplicates() {
 	}
 	targets := map[string]map[string]bool{}
 	for _, w := range c.writes {
-		if targets[w.ObjectID] == nil {
-			targets[w.ObjectID] = map[string]bool{}
+		target := targetOf(w)
+		if targets[target] == nil {
+			targets[target] = map[string]bool{}
 		}
-		targets[w.ObjectID][w.Reference] = true
+		targets[target][w.Reference] = true
 	}
 	for target, references := range targets {
 		if extra := len(references) - 1; extra > 0 {
@@ -106,6 +109,14 @@ func (c *checker) duplicates() {
 			c.tell("the provider accepted writes to %s under %d operation ids (D2)", target, len(references))
 		}
 	}
+}
+
+// targetOf a write: what it changed, or the payment that it gave back.
+func targetOf(w sandbox.Write) string {
+	if w.Refund != nil {
+		return w.Refund.PaymentID
+	}
+	return w.ObjectID
 }
 
 // clockSlack is what the sandbox's clock and Postgres's, on one machine, may read apart.
@@ -267,5 +278,5 @@ func settled(all []expected, is facts) bool {
 			return false
 		}
 	}
-	return is.queued == 0
+	return is.queued == 0 && is.hasToldEverybody()
 }

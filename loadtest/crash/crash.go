@@ -20,11 +20,11 @@ import (
 
 // options are the command line.
 type options struct {
-	flow                   *flow
-	jsonFile, binary       string
-	only                   *regexp.Regexp // nil: all cases
-	short, verbose, keep   bool
-	seed                   uint64
+	flow                 *flow
+	jsonFile, binary     string
+	only                 *regexp.Regexp // nil: all cases
+	short, verbose, keep bool
+	seed                 uint64
 }
 
 // Patience of the suite. A case is over in seconds, its healing in most of a minute: an effect that the reconciler
@@ -207,7 +207,7 @@ func (s *suite) play(ctx context.Context, dir string) (*report, error) {
 func (s *suite) try(ctx context.Context, w *world, c testCase, n int) bool {
 	began := time.Now()
 	t := w.newTrial(c, s.prefix, n)
-	s.expected = append(s.expected, expected{name: c.String(), key: t.key, run: t.runID, ends: c.ends})
+	s.expected = append(s.expected, expected{name: c.String(), key: t.key, run: t.runID, ends: c.ends, asks: c.refunds()})
 	ctx, cancel := context.WithTimeout(ctx, casePatience)
 	defer cancel()
 	err := t.run(ctx, t)
@@ -240,7 +240,10 @@ func (s *suite) settle(ctx context.Context, w *world, patience time.Duration) (i
 		return err == nil && settled(s.expected, is), err
 	})
 	if err != nil && ctx.Err() == nil {
-		return w.gather(ctx)
+		is, err = w.gather(ctx)
+	}
+	if err == nil {
+		err = w.gatherMessages(ctx, &is.people)
 	}
 	return is, err
 }

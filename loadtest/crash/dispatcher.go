@@ -68,7 +68,7 @@ func killOnAccept(ctx context.Context, t *trial) error {
 	if _, err := t.provoke(ctx, once(sandbox.Fault{Kind: sandbox.Signal, URL: url})); err != nil {
 		return err
 	}
-	if err := t.deliver(ctx); err != nil {
+	if err := t.bring(ctx); err != nil {
 		return err
 	}
 	status, err := sender.await(ctx)

@@ -20,8 +20,9 @@ import (
 
 // Sources of the example configuration.
 const (
-	inlineSource = "crm-enrichment" // its events carry their proposals
-	workerSource = "agent-drafts"   // its events wait for a worker
+	inlineSource = "crm-enrichment"  // its events carry their proposals
+	workerSource = "agent-drafts"    // its events wait for a worker
+	refundSource = "support-refunds" // its events ask for money back, and say who does
 )
 
 // proposal changes the trial's contact in a way that the rules let through.
@@ -33,20 +34,35 @@ func (t *trial) proposal(city string) string {
 		cmp.Or(t.action, contactUpdate), t.contact, city, started.Format(time.RFC3339))
 }
 
+// refund is of more than a person need not be asked for.
+func (t *trial) refund() string {
+	return fmt.Sprintf(`{"action_type":%q,"target":{"system":"payments","record_id":%[2]q},`+
+		`"proposed_change":{"payment_id":%[2]q,"amount":250.00,"currency":"EUR"},`+
+		`"evidence":[{"source":"payments","version":"1","observed_at":%[3]q}],`+
+		`"workflow_version":"support-refunds@2"}`, t.action, t.payment, started.Format(time.RFC3339))
+}
+
 // started is when this process did, which is fresh enough for evidence and the same in every copy of an event.
 var started = time.Now().UTC()
 
-// event is the body that every copy of the trial's event has.
+// event is the body that every copy of the trial's event has. Only the help desk stamps each copy.
 func (t *trial) event() []byte {
-	if t.worker {
+	switch {
+	case t.worker:
 		return fmt.Appendf(nil, `{"task_id":%q,"contact_id":%q}`, t.key, t.contact)
+	case t.refunds():
+		return fmt.Appendf(nil, `{"ticket_id":%q,"requested_by":%q,"delivered_at":%q,"proposal":%s}`,
+			t.key, cmp.Or(t.asker, rita), time.Now().UTC().Format(time.RFC3339Nano), t.refund())
 	}
 	return fmt.Appendf(nil, `{"event_id":%q,"proposal":%s}`, t.key, t.proposal("Lisbon"))
 }
 
 func (t *trial) source() string {
-	if t.worker {
+	switch {
+	case t.worker:
 		return workerSource
+	case t.refunds():
+		return refundSource
 	}
 	return inlineSource
 }

@@ -18,6 +18,7 @@ type facts struct {
 	parked  []string // the text of each parked message, with its key
 	writes  []sandbox.Write
 	queued  int // rows in the outbox
+	people
 }
 
 // runFact is one run, and how often what may be there once is there.
@@ -67,7 +68,7 @@ select r.run_id, r.idempotency_key as key, r.state,
   (select count(*) from approvals p where p.run_id = r.run_id and p.state = 'pending') as pending_approvals,
   (select count(*) from event_log l where l.run_id = r.run_id and l.subject ~ '\.run\.(completed|ended)$') as endings,
   (select count(*) from audit_events a where a.run_id = r.run_id
-    and a.detail->>'run' in ('completed', 'failed_terminal')) as ending_audits
+    and (a.detail->>'run' in ('completed', 'failed_terminal') or a.to_state = 'failed_terminal')) as ending_audits
 from runs r order by r.created_at`
 
 const effectFactsSQL = `
@@ -113,8 +114,10 @@ func (f *facts) read(ctx context.Context) func(pgx.Tx) error {
 		if f.effects, err = rowsOf(ctx, tx, pgx.RowToStructByName[effectFact], effectFactsSQL); err != nil {
 			return err
 		}
-		f.parked, err = rowsOf(ctx, tx, pgx.RowTo[string], parkedSQL)
-		if err != nil {
+		if f.parked, err = rowsOf(ctx, tx, pgx.RowTo[string], parkedSQL); err != nil {
+			return err
+		}
+		if err = f.people.read(ctx, tx); err != nil {
 			return err
 		}
 		return tx.QueryRow(ctx, "select count(*) from pending").Scan(&f.queued)

@@ -6,15 +6,19 @@ import (
 	"slices"
 
 	"github.com/holdpoint/holdpoint/contracts"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
 // ending is how a journey's event must come to rest.
 type ending int
 
 const (
-	completed ending = iota // its run is completed, with one accepted write
-	parked                  // there is no run: the message is parked, where an operator sees it
-	withheld                // the effect is held for an operator, with a reason
+	completed  ending = iota // its run is completed, with one accepted write
+	parked                   // there is no run: the message is parked, where an operator sees it
+	withheld                 // the effect is held for an operator, with a reason
+	turnedDown               // a person has rejected it, and its run has ended
+	outOfTime                // nobody has decided in time, and its run has ended
+	takenBack                // whoever asked has withdrawn it, and its run has ended
 )
 
 // journey is a way of an event on which a boundary is reached. run sends the event, has the armed process struck,
@@ -25,6 +29,7 @@ type journey struct {
 	keyed  bool     // the boundary is told which runs it touches
 	worker bool     // the event waits for a worker
 	action string   // that the event proposes; "": a change of a contact
+	asker  string   // who asks for a refund, as the event says it; "": Rita
 	sides  []string // nil: all of the boundary's kind
 	late   []string // sides after which it takes most of a minute to heal
 	ends   ending
@@ -32,7 +37,10 @@ type journey struct {
 
 func (j journey) slow(side string) bool { return slices.Contains(j.late, side) }
 
-// journeys are the ways to each boundary.
+// refunds reports whether the event asks for money back, which a person decides.
+func (j journey) refunds() bool { return j.action == refund || j.action == hastyRefund }
+
+// journeys are the ways to each boundary on which no person is asked.
 var journeys = map[string][]journey{
 	"intake/claim": {
 		{name: "event over HTTP", keyed: true, run: claimOverHTTP},
@@ -128,6 +136,9 @@ func (t *trial) quiet(ctx context.Context, service string) error {
 	}
 	return poll(ctx, service+" to have nothing to do", func() (bool, error) {
 		idle, err := t.outboxEmpty(ctx)
+		if err == nil && idle && service == ledger.Approval {
+			return t.everybodyTold(ctx)
+		}
 		if err != nil || !idle {
 			return false, err
 		}
@@ -144,4 +155,13 @@ func (w *world) outboxEmpty(ctx context.Context) (empty bool, err error) {
 		err = fmt.Errorf("ask whether the outbox is empty: %w", err)
 	}
 	return empty, err
+}
+
+// everybodyTold reports whether the approval service has nobody to tell anything.
+func (w *world) everybodyTold(ctx context.Context) (all bool, err error) {
+	if err = w.db.QueryRow(ctx, `select not exists (select from approvals where not announced)
+  and not exists (select from notifications where state = 'waiting')`).Scan(&all); err != nil {
+		err = fmt.Errorf("ask whether everybody is told: %w", err)
+	}
+	return all, err
 }

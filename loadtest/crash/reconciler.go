@@ -16,7 +16,7 @@ func lookUp(rule sandbox.Rule) func(context.Context, *trial) error {
 		if _, err := t.provoke(ctx, rule); err != nil {
 			return err
 		}
-		if err := t.deliver(ctx); err != nil {
+		if err := t.bring(ctx); err != nil {
 			return err
 		}
 		if err := t.effectIs(ctx, ledger.EffectUnknown); err != nil {

@@ -51,17 +51,17 @@ func (w *world) awaitStreams(ctx context.Context) error {
 
 // environment is what a service is started with.
 func (w *world) environment(service string) []string {
-	return append(w.gateEnvironment(),
-		"HOLDPOINT_DATABASE_URL=" + w.databaseURL(service),
+	return append(w.gate.environment(),
+		"HOLDPOINT_DATABASE_URL="+w.databaseURL(service),
 		"HOLDPOINT_DATABASE_CONNECTIONS=4",
-		"HOLDPOINT_NATS_URL=" + w.nats.URL(),
-		"HOLDPOINT_CONFIG_DIR=" + filepath.Join(w.dir, "config"),
+		"HOLDPOINT_NATS_URL="+w.nats.URL(),
+		"HOLDPOINT_CONFIG_DIR="+filepath.Join(w.dir, "config"),
 		"HOLDPOINT_OPS_ADDR=127.0.0.1:0",
-		"HOLDPOINT_INTAKE_ADDR=" + w.intakeAddr,
-		"HOLDPOINT_DISPATCHER_LEASE_MARGIN=" + leaseMargin,
-		"HOLDPOINT_RELAY_ACK_WAIT=" + ackWait,
-		"HOLDPOINT_SANDBOX_URL=" + w.provider.URL(),
-		"HOLDPOINT_CRASH_REACHED=" + w.reachedFile(),
+		"HOLDPOINT_INTAKE_ADDR="+w.intakeAddr,
+		"HOLDPOINT_DISPATCHER_LEASE_MARGIN="+leaseMargin,
+		"HOLDPOINT_RELAY_ACK_WAIT="+ackWait,
+		"HOLDPOINT_SANDBOX_URL="+w.provider.URL(),
+		"HOLDPOINT_CRASH_REACHED="+w.reachedFile(),
 		"AI_ACTIONS_ENABLED=true",
 	)
 }

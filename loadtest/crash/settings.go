@@ -32,6 +32,12 @@ const (
 	blindUpdate   = "crm.contact.blind_update"
 )
 
+// The hasty refund is the example's refund, but for the time that people have for it.
+const (
+	refund      = "payment.refund"
+	hastyRefund = "payment.refund.hasty"
+)
+
 var edits = []edit{
 	{"actions.yaml", "\nactions:\n", `
 actions:
@@ -48,6 +54,20 @@ actions:
     execute_within: 1h
     evidence: [{source: crm, max_age: 24h}]
     rejection: Nothing is changed.
+
+  - type: payment.refund.hasty
+    schema: payment.refund.json
+    connector: sandbox-payments
+    operation: create_refund
+    owner: crash-suite
+    risk: high
+    reversible: false
+    category: payment
+    audience: [support-lead]
+    decide_within: 2s
+    execute_within: 1h
+    evidence: [{source: payments, max_age: 24h}]
+    rejection: Nothing was refunded.
 `},
 	{"policy.yaml", "\nrules:\n", `
 rules:
@@ -56,6 +76,12 @@ rules:
     when: "true"
     route: auto
     reason: The suite sends it.
+
+  - id: hasty-refund
+    action: payment.refund.hasty
+    when: "true"
+    route: human_review
+    reason: The suite lets it expire.
 `},
 	{"connectors.yaml", "\nconnectors:\n", `
 connectors:

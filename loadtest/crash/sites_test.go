@@ -12,11 +12,11 @@ import (
 )
 
 // declared are boundaries of every service and kind for which the suite has journeys.
-func declared() []fault.Site {
+func declared(f *flow) []fault.Site {
 	kinds := map[string]fault.Kind{"ack": fault.KindAck, "publish": fault.KindPublish, "send": fault.KindProviderSend,
 		"answer": fault.KindProviderAnswer}
 	var sites []fault.Site
-	for name := range journeys {
+	for name := range f.journeys {
 		c := testCase{site: name}
 		site := fault.Site{Service: c.service(), Name: name[len(c.service())+1:], Kind: fault.KindCommit}
 		if kind, other := kinds[site.Name]; other {
@@ -34,7 +34,7 @@ func TestCases(t *testing.T) {
 	t.Run("CommitIsKilledBeforeAndAfterAndCutInTheMiddle", func(t *testing.T) {
 		t.Parallel()
 		sides := map[string]bool{}
-		for _, c := range casesOf([]fault.Site{{Service: "policy", Name: "decide", Kind: fault.KindCommit}}) {
+		for _, c := range autoFlow.casesOf([]fault.Site{{Service: "policy", Name: "decide", Kind: fault.KindCommit}}) {
 			sides[c.side] = true
 		}
 		require.Equal(t, map[string]bool{before: true, after: true, mid: true}, sides)
@@ -42,30 +42,32 @@ func TestCases(t *testing.T) {
 
 	t.Run("EverySiteHasCasesAndEveryCommitItsSQL", func(t *testing.T) {
 		t.Parallel()
-		require.NoError(t, undeclared(declared()))
-		for _, site := range declared() {
-			require.NotEmpty(t, casesOf([]fault.Site{site}), site.String())
+		for _, f := range flows {
+			require.NoError(t, f.undeclared(declared(f)))
+			for _, site := range declared(f) {
+				require.NotEmpty(t, f.casesOf([]fault.Site{site}), site.String())
+			}
 		}
 	})
 
 	t.Run("SiteThatTheBuildLostIsNoticed", func(t *testing.T) {
 		t.Parallel()
-		require.ErrorContains(t, undeclared(declared()[1:]), "the build has no such boundary")
+		require.ErrorContains(t, autoFlow.undeclared(declared(autoFlow)[1:]), "the build has no such boundary")
 	})
 
 	t.Run("CommitWithoutSQLIsNoticed", func(t *testing.T) {
 		t.Parallel()
-		sites := declared()
+		sites := declared(autoFlow)
 		at := slices.IndexFunc(sites, func(s fault.Site) bool { return s.Kind == fault.KindAck })
 		sites[at].Kind = fault.KindCommit
-		require.ErrorContains(t, undeclared(sites), "disagrees with the build over "+sites[at].String())
+		require.ErrorContains(t, autoFlow.undeclared(sites), "disagrees with the build over "+sites[at].String())
 	})
 }
 
 func TestSample(t *testing.T) {
 	t.Parallel()
-	sites := declared()
-	kinds, cases := kindsOf(sites), casesOf(sites)
+	sites := declared(autoFlow)
+	kinds, cases := kindsOf(sites), autoFlow.casesOf(sites)
 
 	t.Run("CoversEveryServiceWithItsKindsAndEverySide", func(t *testing.T) {
 		t.Parallel()

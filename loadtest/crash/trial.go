@@ -42,18 +42,19 @@ func (c testCase) service() string {
 type trial struct {
 	*world
 	testCase
-	key, contact, operation string
-	runID                   uuid.UUID
-	worker                  bool // the event waits for a worker
-	cut                     *cut
-	struck                  string   // how the process ended, "" until then
-	answers                 []string // what intake said of the copies, in order
+	key, contact, payment string
+	operation             string
+	runID                 uuid.UUID
+	worker                bool // the event waits for a worker
+	cut                   *cut
+	struck                string   // how the process ended, "" until then
+	answers               []string // what intake said of the copies, in order
 }
 
 func (w *world) newTrial(c testCase, prefix string, n int) *trial {
 	t := &trial{world: w, testCase: c, key: fmt.Sprintf("%s-%03d", prefix, n), worker: c.worker}
 	t.runID = ledger.RunID(tenant, t.key)
-	t.contact, t.operation = "c-"+t.key, ledger.OperationID(t.runID, 1, 1)
+	t.contact, t.payment, t.operation = "c-"+t.key, "p-"+t.key, ledger.OperationID(t.runID, 1, 1)
 	t.cut = &cut{fragment: commitSQL[c.site], made: make(chan struct{})}
 	return t
 }
@@ -128,6 +129,12 @@ func (t *trial) through(ctx context.Context, trigger func(context.Context) error
 func (t *trial) provoke(ctx context.Context, rules ...sandbox.Rule) ([]string, error) {
 	for i := range rules {
 		rules[i].Match.System = sandbox.CRM
+		if t.refunds() {
+			rules[i].Match.System = sandbox.Payments
+			if rules[i].Match.Operation == sandbox.Update {
+				rules[i].Match.Operation = sandbox.Create // the one write that there is of payments
+			}
+		}
 		if rules[i].Match.Operation == sandbox.Read {
 			rules[i].Match.PathPrefix = "/crm/contacts/" + t.contact
 		} else {

@@ -30,15 +30,13 @@ const keptPages = 64
 
 type sessionLoaded struct{}
 
-// newSessions keeps sessions in the database, by the hash of their token. Whoever signs in sweeps the expired ones out, so no goroutine
-// has to be stopped for it.
+// newSessions keeps sessions in the database, by the hash of their token. Whoever signs in sweeps the expired ones out:
+// there is no goroutine, neither the store's nor the one that scs.New starts for a store of its own and cannot be stopped.
 func newSessions(pool *pgxpool.Pool, s Settings, secure bool) *scs.SessionManager {
-	m := scs.New()
-	m.Store = pgxstore.NewWithCleanupInterval(pool, 0)
-	m.HashTokenInStore = true
-	m.Lifetime, m.IdleTimeout = s.SessionLifetime, s.SessionIdle
-	m.Cookie.Name = cookieName("session", secure)
-	m.Cookie.HttpOnly, m.Cookie.Secure, m.Cookie.SameSite, m.Cookie.Path = true, secure, http.SameSiteLaxMode, "/"
+	m := &scs.SessionManager{Store: pgxstore.NewWithCleanupInterval(pool, 0), HashTokenInStore: true, Codec: scs.GobCodec{},
+		Lifetime: s.SessionLifetime, IdleTimeout: s.SessionIdle}
+	m.Cookie = scs.SessionCookie{Name: cookieName("session", secure), Path: "/", HttpOnly: true, Secure: secure,
+		SameSite: http.SameSiteLaxMode, Persist: true}
 	return m
 }
 

@@ -118,7 +118,8 @@ func (w *web) page(next func(*http.Request) *reply) http.HandlerFunc {
 		w.headers(rw.Header())
 		ctx, err := w.loadSession(r)
 		if err != nil {
-			w.write(rw, r, w.failure(err))
+			w.a.env.Log.Error("a session could not be read", "error", err)
+			w.write(rw, r, trouble(http.StatusServiceUnavailable, "Holdpoint cannot answer now", "Nothing was decided. Try again."))
 			return
 		}
 		r = r.WithContext(ctx)

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"bytes"
 	"encoding/json"
+	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -17,6 +20,9 @@ import (
 	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdpoint/holdpoint/contracts"
+	"github.com/holdpoint/holdpoint/pkg/demoidp"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
 	"github.com/holdpoint/holdpoint/pkg/postgres/postgrestest"
 	"github.com/holdpoint/holdpoint/services/holdpoint/roster"
 )
@@ -24,23 +30,23 @@ import (
 const deployed = "../../deploy"
 
 // TestServicesRunApart runs every service as a process of its own, with the settings that its manifest under deploy
-// gives it, the logins of logins.sql and the broker of nats.conf: what the cluster runs, without the cluster.
+// gives it, the logins of logins.sql, the broker of nats.conf and the demo sign-in beside approval: what the cluster
+// runs, without the cluster.
 func TestServicesRunApart(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t)
 	migrate := run(t, []string{"HOLDPOINT_DATABASE_URL=" + c.database}, "migrate")
 	require.Equal(t, 0, migrate.wait(t), migrate.err.String())
 
-	var running []*program
+	running := []*program{run(t, nil, c.demoSignIn(t)...)}
 	for _, s := range roster.Services {
 		running = append(running, run(t, c.environment(t, s.Name), s.Name))
 	}
-	c.publish(t, "apart", demoEvent("c-1001"))
-	operator := "HOLDPOINT_DATABASE_URL=" + c.login(t, "operator")
-	require.Eventually(t, func() bool {
-		explain := run(t, []string{operator}, "explain", "apart", "--tenant", "demo")
-		return explain.wait(t) == 0 && strings.Contains(explain.out.String(), "completed, executed")
-	}, patience, 100*time.Millisecond)
+	c.publish(t, "crm-enrichment", "apart", demoEvent("c-1001"))
+	c.awaitExecuted(t, "apart")
+	c.publish(t, "support-refunds", "asks", largeRefund())
+	c.approve(t, "asks")
+	c.awaitExecuted(t, "asks")
 
 	for _, p := range running {
 		require.NoError(t, p.cmd.Process.Signal(syscall.SIGTERM))
@@ -51,15 +57,30 @@ func TestServicesRunApart(t *testing.T) {
 	}
 }
 
+func TestDemoSignInIsRefusedWhereItWouldBeExposedOrUseless(t *testing.T) {
+	t.Parallel()
+	for complaint, args := range map[string][]string{
+		"loopback":              {"--addr", "0.0.0.0:0", "--redirect", "http://127.0.0.1:7075/callback"},
+		"--redirect is missing": {"--addr", "127.0.0.1:0"},
+	} {
+		p := run(t, nil, append([]string{"demo-sign-in"}, args...)...)
+		require.Equal(t, 1, p.wait(t), complaint)
+		require.Contains(t, p.err.String(), complaint)
+	}
+}
+
 // cluster is what the manifests stand on.
 type cluster struct {
-	database, broker, sandbox string
-	secrets                   map[string]map[string]string
+	database, broker string
+	sandbox          sandboxReady
+	pages, provider  string // host:port of approval's pages and of the demo sign-in
+	secrets          map[string]map[string]string
 }
 
 func newCluster(t *testing.T) *cluster {
 	t.Helper()
 	c := &cluster{database: postgrestest.New(t).URL, secrets: map[string]map[string]string{}}
+	c.pages, c.provider = freeAddress(t), freeAddress(t)
 	for _, document := range documents(t, "local/secrets.yaml") {
 		c.secrets[document.Metadata.Name] = document.StringData
 	}
@@ -78,14 +99,19 @@ func newCluster(t *testing.T) *cluster {
 	ready := filepath.Join(t.TempDir(), "sandbox.json")
 	run(t, nil, "sandbox", "--addr", "127.0.0.1:0", "--data", t.TempDir(), "--ready-file", ready)
 	require.Eventually(t, func() bool {
-		var at struct{ URL string }
 		text, err := os.ReadFile(ready)
-		if err == nil && json.Unmarshal(text, &at) == nil {
-			c.sandbox = at.URL
-		}
-		return c.sandbox != ""
+		return err == nil && json.Unmarshal(text, &c.sandbox) == nil
 	}, patience, 10*time.Millisecond)
 	return c
+}
+
+// freeAddress is one that nobody listens on. Links and the sign-in's redirect name it before anybody does.
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	return l.Addr().String()
 }
 
 func startNATS(t *testing.T, passwords map[string]string) (hostPort string) {
@@ -118,38 +144,125 @@ func (c *cluster) login(t *testing.T, name string) string {
 func (c *cluster) environment(t *testing.T, name string) []string {
 	t.Helper()
 	here := map[string]string{
-		"HOLDPOINT_DATABASE_URL": c.login(t, name),
-		"HOLDPOINT_NATS_URL":     strings.Replace(c.secrets["holdpoint-nats"]["url"], "nats:4222", c.broker, 1),
-		"HOLDPOINT_CONFIG_DIR":   filepath.Join(deployed, "config/example"),
-		"HOLDPOINT_OPS_ADDR":     "127.0.0.1:0",
-		"HOLDPOINT_INTAKE_ADDR":  "127.0.0.1:0",
-		"AI_ACTIONS_ENABLED":     "true", // as the local overlay says
+		"HOLDPOINT_DATABASE_URL":           c.login(t, name),
+		"HOLDPOINT_NATS_URL":               strings.Replace(c.secrets["holdpoint-nats"]["url"], "nats:4222", c.broker, 1),
+		"HOLDPOINT_CONFIG_DIR":             filepath.Join(deployed, "config/example"),
+		"HOLDPOINT_OPS_ADDR":               "127.0.0.1:0",
+		"HOLDPOINT_INTAKE_ADDR":            "127.0.0.1:0",
+		"HOLDPOINT_APPROVAL_ADDR":          c.pages,
+		"HOLDPOINT_APPROVAL_CLIENT_SECRET": c.secrets["holdpoint-sign-in"]["client-secret"],
+		"AI_ACTIONS_ENABLED":               "true", // as the local overlay says
 	}
-	env := []string{"HOLDPOINT_SANDBOX_URL=" + c.sandbox}
-	for _, document := range documents(t, "services/"+name+".yaml") {
-		for _, container := range document.Spec.Template.Spec.Containers {
-			for _, v := range container.Env {
-				if replaced, ok := here[v.Name]; ok {
-					v.Value = replaced
-				}
-				require.NotEmpty(t, v.Value, v.Name)
-				env = append(env, v.Name+"="+v.Value)
+	env := []string{"HOLDPOINT_SANDBOX_URL=" + c.sandbox.URL, "HOLDPOINT_SANDBOX_SMTP=" + c.sandbox.SMTP}
+	declared := containers(t, "services/"+name+".yaml")
+	if name == ledger.Approval {
+		declared = append(declared, containers(t, signInPatch)...)
+	}
+	for _, container := range declared {
+		for _, v := range container.Env {
+			if replaced, ok := here[v.Name]; ok {
+				v.Value = replaced
 			}
+			require.NotEmpty(t, v.Value, v.Name)
+			env = append(env, v.Name+"="+c.localized(v.Value))
 		}
 	}
 	require.Greater(t, len(env), 5, "the manifest of %s", name)
 	return env
 }
 
+// signInPatch says where reviewers sign in on a cluster on one's own machine.
+const signInPatch = "local/sign-in.yaml"
+
+// demoSignIn is how the patch starts the demo identity provider.
+func (c *cluster) demoSignIn(t *testing.T) []string {
+	t.Helper()
+	var args []string
+	for _, arg := range containers(t, signInPatch)[1].Args {
+		args = append(args, c.localized(arg))
+	}
+	require.Equal(t, "demo-sign-in", args[0])
+	return args
+}
+
+// localized has this test's addresses in place of those that ports are forwarded to.
+func (c *cluster) localized(text string) string {
+	return strings.NewReplacer("127.0.0.1:7075", c.pages, "127.0.0.1:7076", c.provider).Replace(text)
+}
+
+// awaitExecuted waits until a run's effect has taken place.
+func (c *cluster) awaitExecuted(t *testing.T, key string) {
+	t.Helper()
+	operator := "HOLDPOINT_DATABASE_URL=" + c.login(t, "operator")
+	require.Eventually(t, func() bool {
+		explain := run(t, []string{operator}, "explain", key, "--tenant", "demo")
+		return explain.wait(t) == 0 && strings.Contains(explain.out.String(), "completed, executed")
+	}, patience, 100*time.Millisecond)
+}
+
+// largeRefund is one that the example's rules leave to a support lead.
+func largeRefund() string {
+	return `{"ticket_id":"t-1","requested_by":"rita@example.test","proposal":{"action_type":"payment.refund",` +
+		`"target":{"system":"payments","record_id":"p-1"},` +
+		`"proposed_change":{"payment_id":"p-1","amount":150.00,"currency":"EUR"},` +
+		`"evidence":[{"source":"payments","version":"1","observed_at":"` + time.Now().UTC().Format(time.RFC3339) + `"}],` +
+		`"workflow_version":"support-refunds@2"}}`
+}
+
+// approve signs Nora in on the pages, as the browser does, and approves by the API what waits under a key.
+func (c *cluster) approve(t *testing.T, key string) {
+	t.Helper()
+	var queue *http.Response
+	require.Eventually(t, func() (opened bool) {
+		var err error
+		queue, err = demoidp.NewBrowser("nora", demoidp.DemoPassword).Open(t.Context(), "http://"+c.pages)
+		return err == nil && queue.Body.Close() == nil
+	}, patience, 50*time.Millisecond)
+	require.Equal(t, http.StatusOK, queue.StatusCode)
+	require.Equal(t, c.pages, queue.Request.URL.Host, "signed in, the browser is back on the pages")
+
+	tokens, err := demoidp.SignIn(t.Context(), demoidp.SignInConfig{Issuer: "http://" + c.provider,
+		ClientID: "holdpoint-cli", RedirectURI: "http://127.0.0.1/callback", Login: "nora", Password: demoidp.DemoPassword})
+	require.NoError(t, err)
+	var list struct{ Approvals []contracts.Approval }
+	require.Eventually(t, func() bool {
+		c.ask(t, tokens.AccessToken, http.MethodGet, "/v1/approvals?key="+key, nil, &list)
+		return len(list.Approvals) == 1
+	}, patience, 50*time.Millisecond)
+	path := "/v1/approvals/" + list.Approvals[0].ApprovalID
+	var card contracts.ApprovalCard
+	c.ask(t, tokens.AccessToken, http.MethodGet, path, nil, &card)
+	var answer contracts.DecisionAnswer
+	c.ask(t, tokens.AccessToken, http.MethodPost, path+"/decision", contracts.DecisionRequest{Decision: ledger.Approve,
+		Reason: "the parcel was lost", IntentHash: card.IntentHash}, &answer)
+	require.Equal(t, ledger.VoteApproved, answer.Result)
+}
+
+// ask calls the approval API with a person's own token.
+func (c *cluster) ask(t *testing.T, token, method, path string, body, into any) {
+	t.Helper()
+	text, err := json.Marshal(body)
+	require.NoError(t, err)
+	request, err := http.NewRequestWithContext(t.Context(), method, "http://"+c.pages+path, bytes.NewReader(text))
+	require.NoError(t, err)
+	request.Header.Set("Authorization", "Bearer "+token)
+	request.Header.Set("Content-Type", "application/json")
+	answer, err := http.DefaultClient.Do(request)
+	require.NoError(t, err)
+	defer answer.Body.Close()
+	require.Equal(t, http.StatusOK, answer.StatusCode, "%s %s", method, path)
+	require.NoError(t, json.NewDecoder(answer.Body).Decode(into))
+}
+
 // publish sends an event as the tenant, as soon as the relay has made the streams.
-func (c *cluster) publish(t *testing.T, key, event string) {
+func (c *cluster) publish(t *testing.T, source, key, event string) {
 	t.Helper()
 	conn, err := nats.Connect("nats://demo:" + c.secrets["local-servers"]["nats-demo"] + "@" + c.broker)
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)
 	require.NoError(t, err)
-	message := nats.NewMsg("holdpoint.ingress.demo.crm-enrichment")
+	message := nats.NewMsg("holdpoint.ingress.demo." + source)
 	message.Header.Set("Idempotency-Key", key)
 	message.Data = []byte(event)
 	require.Eventually(t, func() bool {
@@ -165,12 +278,25 @@ type document struct {
 	Spec       struct {
 		Template struct {
 			Spec struct {
-				Containers []struct {
-					Env []struct{ Name, Value string }
-				}
+				Containers []container
 			}
 		}
 	}
+}
+
+type container struct {
+	Args []string
+	Env  []struct{ Name, Value string }
+}
+
+// containers of all documents in a manifest.
+func containers(t *testing.T, file string) []container {
+	t.Helper()
+	var all []container
+	for _, document := range documents(t, file) {
+		all = append(all, document.Spec.Template.Spec.Containers...)
+	}
+	return all
 }
 
 func documents(t *testing.T, file string) []document {
