@@ -2,6 +2,7 @@ package crash
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"github.com/holdpoint/holdpoint/loadtest/sandbox"
 	"github.com/holdpoint/holdpoint/pkg/bus"
 	"github.com/holdpoint/holdpoint/pkg/config"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
 	"github.com/holdpoint/holdpoint/pkg/service"
 	"github.com/holdpoint/holdpoint/services/holdpoint/roster"
 )
@@ -89,10 +91,8 @@ func serve(ctx context.Context, name string) error {
 	return service.RunAll(ctx, log, s.DrainTimeout, service.Named{Name: "health", Runner: health}, ready.Named)
 }
 
-// The build of the tests has no boundaries, so the services are killed from outside: where the provider says that
-// it has a write and has not answered, and wherever they happen to be.
-func TestServicesThatAreKilled(t *testing.T) {
-	t.Parallel()
+// startKilled starts a world of the services that this test binary was compiled with.
+func startKilled(t *testing.T, f *flow) (context.Context, *world, *suite) {
 	self, err := os.Executable()
 	require.NoError(t, err)
 	dir, err := os.MkdirTemp("/var/tmp", "holdpoint-crash-test-")
@@ -101,16 +101,34 @@ func TestServicesThatAreKilled(t *testing.T) {
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	t.Cleanup(cancel)
-	w, err := newWorld(ctx, dir, self, autoFlow, slog.New(slog.DiscardHandler))
+	w, err := newWorld(ctx, dir, self, f, slog.New(slog.DiscardHandler))
 	t.Cleanup(w.close)
 	require.NoError(t, err)
+	return ctx, w, &suite{prefix: "killed", results: map[string]string{}, statuses: map[string]int{}, progress: t.Output()}
+}
+
+// storm has a service killed for each of some events, wherever it happens to be.
+func storm(ctx context.Context, t *testing.T, w *world, s *suite, events int, of func(n int) journey) {
+	for n := range events {
+		s.try(ctx, w, testCase{site: "any/where", side: fmt.Sprint("storm ", n), journey: of(n)}, n+2)
+	}
+	require.Empty(t, s.broken)
+	// An effect that a killed reconciler had taken up would come again after 45 seconds.
+	_, err := w.db.Exec(ctx, "update effects set next_check_at = clock_timestamp() where state = 'unknown'")
+	require.NoError(t, err)
+}
+
+// The build of the tests has no boundaries, so the services are killed from outside: where the provider says that
+// it has a write and has not answered, and wherever they happen to be.
+func TestServicesThatAreKilled(t *testing.T) {
+	t.Parallel()
+	ctx, w, s := startKilled(t, autoFlow)
 
 	t.Run("DoNothingTwiceAndLoseNothing", func(t *testing.T) {
-		s := &suite{prefix: "killed", results: map[string]string{}, statuses: map[string]int{}, progress: t.Output()}
 		onAccept := testCase{site: "dispatcher/send", side: accepted, journey: journey{name: "killed", run: killOnAccept}}
 		require.True(t, s.try(ctx, w, onAccept, 1))
-		for n := range 20 {
-			storm := journey{name: "storm", run: func(ctx context.Context, t *trial) error {
+		storm(ctx, t, w, s, 20, func(n int) journey {
+			return journey{name: "storm", run: func(ctx context.Context, t *trial) error {
 				if err := t.deliver(ctx); err != nil {
 					return err
 				}
@@ -118,17 +136,62 @@ func TestServicesThatAreKilled(t *testing.T) {
 				t.down(w.flow.services[n%len(w.flow.services)])
 				return t.ensure()
 			}}
-			s.try(ctx, w, testCase{site: "any/where", side: fmt.Sprint("storm ", n), journey: storm}, n+2)
-		}
-		require.Empty(t, s.broken)
-		// An effect that a killed reconciler had taken up would come again after 45 seconds.
-		_, err := w.db.Exec(ctx, "update effects set next_check_at = clock_timestamp() where state = 'unknown'")
-		require.NoError(t, err)
+		})
 		is, err := s.settle(ctx, w, 30*time.Second)
 		require.NoError(t, err)
 		found := check(s.expected, is)
 		require.Empty(t, found.broken)
 		require.Len(t, is.runs, 21)
 		require.Empty(t, w.surprises())
+	})
+}
+
+// The same, with people who decide.
+func TestServicesThatAreKilledWhilePeopleDecide(t *testing.T) {
+	t.Parallel()
+	ctx, w, s := startKilled(t, reviewFlow)
+	onAccept := testCase{site: "dispatcher/send", side: accepted,
+		journey: journey{name: "killed", run: killOnAccept, action: refund}}
+	require.True(t, s.try(ctx, w, onAccept, 1))
+	storm(ctx, t, w, s, 12, func(n int) journey {
+		decision, result, ends := ledger.Approve, ledger.VoteApproved, completed
+		if n%4 == 3 {
+			decision, result, ends = ledger.Reject, ledger.VoteRejected, turnedDown
+		}
+		return journey{name: "storm", action: refund, ends: ends, run: func(ctx context.Context, t *trial) error {
+			if err := t.deliver(ctx); err != nil {
+				return err
+			}
+			t.down(w.flow.services[n%len(w.flow.services)])
+			if err := errors.Join(t.ensure(), t.awaitsHuman(ctx), t.told(ctx)); err != nil {
+				return err
+			}
+			t.down(w.flow.services[(n+3)%len(w.flow.services)])
+			return errors.Join(t.ensure(), t.decides(ctx, nora, decision, "", result))
+		}}
+	})
+	is, err := s.settle(ctx, w, 30*time.Second)
+	require.NoError(t, err)
+
+	t.Run("DecideOnceAndPayOnce", func(t *testing.T) {
+		require.Empty(t, check(s.expected, is).broken)
+		require.Len(t, is.approvals, 13)
+		require.Len(t, is.writes, 10)
+		require.GreaterOrEqual(t, len(is.messages), 12*addresses)
+		require.Empty(t, w.surprises())
+	})
+
+	t.Run("TokenThatIsStoredIsFound", func(t *testing.T) {
+		token := is.messages[0].Token
+		for _, sql := range []string{
+			"insert into sessions (token, data, expiry) values ($1, '', clock_timestamp())",
+			"insert into sessions (token, data, expiry) values ('in bytes', convert_to($1, 'UTF8'), clock_timestamp())",
+		} {
+			_, err := w.db.Exec(ctx, sql, token)
+			require.NoError(t, err)
+		}
+		leaks, err := w.leaks(ctx, is.messages)
+		require.NoError(t, err)
+		require.Equal(t, []string{"2 rows of sessions"}, leaks)
 	})
 }

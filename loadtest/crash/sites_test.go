@@ -9,6 +9,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/fault"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
 // declared are boundaries of every service and kind for which the suite has journeys.
@@ -61,6 +62,87 @@ func TestCases(t *testing.T) {
 		at := slices.IndexFunc(sites, func(s fault.Site) bool { return s.Kind == fault.KindAck })
 		sites[at].Kind = fault.KindCommit
 		require.ErrorContains(t, autoFlow.undeclared(sites), "disagrees with the build over "+sites[at].String())
+	})
+}
+
+// The services that the test is linked with have declared their boundaries, in this build as in the one that dies.
+func TestFlows(t *testing.T) {
+	t.Parallel()
+	var registered []fault.Site
+	for _, s := range fault.Sites() {
+		registered = append(registered, *s)
+	}
+	require.NotEmpty(t, registered)
+
+	t.Run("ReachBetweenThemEveryRegisteredSite", func(t *testing.T) {
+		t.Parallel()
+		for _, site := range registered {
+			name := site.String()
+			require.True(t, autoFlow.journeys[name] != nil || reviewFlow.journeys[name] != nil, "nothing leads to %s", name)
+		}
+	})
+
+	t.Run("ReviewReachesEverySiteOfTheApprovalService", func(t *testing.T) {
+		t.Parallel()
+		mine := 0
+		for _, site := range registered {
+			if site.Service != ledger.Approval {
+				continue
+			}
+			mine++
+			require.NotEmpty(t, reviewFlow.casesOf([]fault.Site{site}), site.String())
+		}
+		require.Equal(t, 8, mine)
+	})
+
+	t.Run("MustReachASiteOfTheirServicesThatNothingLeadsTo", func(t *testing.T) {
+		t.Parallel()
+		added := []fault.Site{
+			{Service: ledger.Approval, Name: "new", Kind: fault.KindCommit}, {Service: ledger.Policy, Name: "new", Kind: fault.KindCommit},
+		}
+		require.Equal(t, added[:1], reviewFlow.reaches(added))
+		require.Equal(t, added[1:], autoFlow.reaches(added))
+	})
+
+	t.Run("ThatAreUnknownAreNamed", func(t *testing.T) {
+		t.Parallel()
+		_, err := flowNamed("manual")
+		require.ErrorContains(t, err, `"manual" is not one of auto, review`)
+	})
+}
+
+func TestOnePerSite(t *testing.T) {
+	t.Parallel()
+	cases := reviewFlow.casesOf(declared(reviewFlow))
+
+	t.Run("KillsOnceAtEverySite", func(t *testing.T) {
+		t.Parallel()
+		for seed := range uint64(200) {
+			kills := map[string]int{}
+			for _, c := range onePerSite(cases, seed) {
+				require.False(t, c.slow(c.side), "seed %d: %s", seed, c)
+				kills[c.site]++
+			}
+			require.Len(t, kills, len(reviewJourneys))
+			for site, n := range kills {
+				require.Equal(t, 1, n, site)
+			}
+		}
+	})
+
+	t.Run("IsTheSameForTheSameSeedAndComesToEveryCase", func(t *testing.T) {
+		t.Parallel()
+		drawn := map[string]bool{}
+		for seed := range uint64(200) {
+			first, second := onePerSite(cases, seed), onePerSite(cases, seed)
+			for i, c := range first {
+				require.Equal(t, c.String(), second[i].String())
+				drawn[c.String()] = true
+			}
+		}
+		for _, c := range cases {
+			require.Equal(t, !c.slow(c.side), drawn[c.String()], c.String())
+		}
 	})
 }
 

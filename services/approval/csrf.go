@@ -13,8 +13,8 @@ const largestForm = 64 << 10
 // formToken is what every form of the session carries.
 func (w *web) formToken(ctx context.Context) string { return w.sessions.GetString(ctx, keyForm) }
 
-// form lets a form through that our own page sent for somebody who is signed in (A3): the browser says that it came from here, and it
-// has the token that only our pages have. Whatever is refused here has changed nothing.
+// form lets a form through that our own page sent for somebody who is signed in (A3): the browser says that it came
+// from here, and it has the token that only our pages have. Whatever is refused here has changed nothing.
 func (w *web) form(next func(*http.Request, *identity) *reply) func(*http.Request) *reply {
 	return func(r *http.Request) *reply {
 		if err := w.cross.Check(r); err != nil {
@@ -22,20 +22,23 @@ func (w *web) form(next func(*http.Request, *identity) *reply) func(*http.Reques
 		}
 		who := w.visitor(r.Context())
 		if who == nil {
-			return tell(http.StatusForbidden, notice{Heading: "You are not signed in", Text: "Nothing was decided. Sign in, look at the " +
-				"request again, and decide then.", Link: signInPath(cardOf(r), false), Label: "Sign in"})
+			return tell(http.StatusForbidden, notice{Heading: "You are not signed in",
+				Text: "Nothing was decided. Sign in, look at the request again, and decide then.",
+				Link: signInPath(cardOf(r), false), Label: "Sign in"})
 		}
 		r.Body = http.MaxBytesReader(nil, r.Body, largestForm)
 		if err := r.ParseForm(); err != nil {
 			var tooLarge *http.MaxBytesError
 			if errors.As(err, &tooLarge) {
-				return trouble(http.StatusRequestEntityTooLarge, "The form is too large", "Nothing was decided. Shorten the reason.")
+				return trouble(http.StatusRequestEntityTooLarge, "The form is too large",
+					"Nothing was decided. Shorten the reason.")
 			}
 			return trouble(http.StatusBadRequest, "The form cannot be read", "Nothing was decided.")
 		}
 		if subtle.ConstantTimeCompare([]byte(r.PostFormValue("csrf")), []byte(w.formToken(r.Context()))) != 1 {
-			return tell(http.StatusForbidden, notice{Heading: "This form is not of your present session", Text: "Nothing was decided. Look at " +
-				"the request again, and decide then.", Link: cardOf(r), Label: "Look again"})
+			return tell(http.StatusForbidden, notice{Heading: "This form is not of your present session",
+				Text: "Nothing was decided. Look at the request again, and decide then.",
+				Link: cardOf(r), Label: "Look again"})
 		}
 		return next(r, who)
 	}

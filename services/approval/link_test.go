@@ -44,7 +44,8 @@ func TestLinks(t *testing.T) {
 		require.Equal(t, untouched, g.state(asked))
 		require.Equal(t, audits, g.Count(`select count(*) from audit_events`))
 		require.Equal(t, sessions, g.Count(`select count(*) from sessions`))
-		require.Equal(t, 1, g.Count(`select count(*) from approval_tokens where approval_id = $1 and spent_at is null`, asked.ApprovalID))
+		require.Equal(t, 1, g.Count(`select count(*) from approval_tokens where approval_id = $1 and spent_at is null`,
+			asked.ApprovalID))
 	})
 	t.Run("NoFormOnItsPageDecides", func(t *testing.T) {
 		asked := g.waiting("submitted")
@@ -65,7 +66,8 @@ func TestLinks(t *testing.T) {
 		require.Equal(t, http.StatusOK, nora.get(link).Status, "opening it again is allowed")
 		require.Contains(t, nora.decide(asked, ledger.Approve, "yes").Says(), "Approved.")
 		require.Equal(t, approved, g.state(asked))
-		require.Equal(t, 0, g.Count(`select count(*) from approval_tokens where approval_id = $1 and spent_at is null`, asked.ApprovalID))
+		require.Equal(t, 0, g.Count(`select count(*) from approval_tokens where approval_id = $1 and spent_at is null`,
+			asked.ApprovalID))
 		over := nora.get(link)
 		require.Equal(t, http.StatusNotFound, over.Status)
 		require.Contains(t, over.Says(), "not valid (any more)")
@@ -75,7 +77,8 @@ func TestLinks(t *testing.T) {
 		link := g.link(asked, toNora)
 		require.Equal(t, cardPath(asked), g.as("nora").get(signInPath(link, false)).Path)
 		token := strings.TrimPrefix(link, linkPath)
-		require.Equal(t, 0, g.Count(`select count(*) from sessions where position(convert_to($1, 'UTF8') in data) > 0`, token))
+		require.Equal(t, 0, g.Count(`select count(*) from sessions where position(convert_to($1, 'UTF8') in data) > 0`,
+			token))
 		require.NotContains(t, g.Logs.String(), token)
 	})
 	t.Run("AnothersLinkDoesNotDecideAndDoesNotStandInTheWay", func(t *testing.T) {

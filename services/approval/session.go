@@ -15,8 +15,8 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Keys of a session. Somebody who has not signed in has none, so strangers and scanners leave no rows. No token is in it, neither the
-// provider's nor a link's: the database never holds a raw one (A2).
+// Keys of a session. Somebody who has not signed in has none, so strangers and scanners leave no rows. No token is in
+// it, neither the provider's nor a link's: the database never holds a raw one (A2).
 const (
 	keyWho   = "who"    // the identity
 	keyForm  = "form"   // the token of this session's forms
@@ -31,10 +31,11 @@ const keptPages = 64
 type sessionLoaded struct{}
 
 // newSessions keeps sessions in the database, by the hash of their token. Whoever signs in sweeps the expired ones out:
-// there is no goroutine, neither the store's nor the one that scs.New starts for a store of its own and cannot be stopped.
+// there is no goroutine, neither the store's nor the one that scs.New starts for a store of its own and cannot be
+// stopped.
 func newSessions(pool *pgxpool.Pool, s Settings, secure bool) *scs.SessionManager {
-	m := &scs.SessionManager{Store: pgxstore.NewWithCleanupInterval(pool, 0), HashTokenInStore: true, Codec: scs.GobCodec{},
-		Lifetime: s.SessionLifetime, IdleTimeout: s.SessionIdle}
+	m := &scs.SessionManager{Store: pgxstore.NewWithCleanupInterval(pool, 0), HashTokenInStore: true,
+		Codec: scs.GobCodec{}, Lifetime: s.SessionLifetime, IdleTimeout: s.SessionIdle}
 	m.Cookie = scs.SessionCookie{Name: cookieName("session", secure), Path: "/", HttpOnly: true, Secure: secure,
 		SameSite: http.SameSiteLaxMode, Persist: true}
 	return m
@@ -80,7 +81,8 @@ func (w *web) saveSession(rw http.ResponseWriter, r *http.Request) error {
 
 // cookie of ours; age is in seconds, below 0 to delete it.
 func (w *web) cookie(name, value, path string, age int) *http.Cookie {
-	return &http.Cookie{Name: name, Value: value, Path: path, MaxAge: age, HttpOnly: true, Secure: w.secure, SameSite: http.SameSiteLaxMode}
+	return &http.Cookie{Name: name, Value: value, Path: path, MaxAge: age, HttpOnly: true, Secure: w.secure,
+		SameSite: http.SameSiteLaxMode}
 }
 
 // visitor is who has signed in, or nil.
@@ -93,8 +95,8 @@ func (w *web) visitor(ctx context.Context) *identity {
 	return &who
 }
 
-// welcome keeps who has just signed in, under a new token, so that nobody can have planted the session. What another person left
-// in it is gone.
+// welcome keeps who has just signed in, under a new token, so that nobody can have planted the session. What another
+// person left in it is gone.
 func (w *web) welcome(ctx context.Context, who *identity) error {
 	if before := w.visitor(ctx); before == nil || before.Issuer != who.Issuer || before.Subject != who.Subject {
 		if err := w.sessions.Clear(ctx); err != nil {
@@ -112,11 +114,16 @@ func (w *web) welcome(ctx context.Context, who *identity) error {
 	if w.formToken(ctx) == "" {
 		w.sessions.Put(ctx, keyForm, randomText())
 	}
-	_, err = w.a.env.Pool.Exec(ctx, `delete from sessions where expiry < current_timestamp`)
-	if err != nil {
-		return fmt.Errorf("sweep expired sessions: %w", err)
-	}
+	w.sweepSessions(ctx)
 	return nil
+}
+
+// sweepSessions deletes what has expired. Expired sessions count for nothing, so a sweep that fails is made up for by the
+// next.
+func (w *web) sweepSessions(ctx context.Context) {
+	if _, err := w.a.env.Pool.Exec(ctx, `delete from sessions where expiry < current_timestamp`); err != nil {
+		w.a.env.Log.Warn("expired sessions could not be deleted; the next sign-in tries again", "error", err)
+	}
 }
 
 // kept is the part of an identity that a session has: the claims are those that roles and requesters are read from.

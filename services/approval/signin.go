@@ -19,8 +19,9 @@ const callbackPath = "/callback"
 // flowAge is how long somebody may take at the provider.
 const flowAge = 10 * time.Minute
 
-// flow is one sign-in that has begun. It is kept in a cookie of its own: several tabs do not disturb each other, whoever only looks
-// leaves no row behind, and the token of a link, to which Return may lead, stays out of the database (A2).
+// flow is one sign-in that has begun. It is kept in a cookie of its own: several tabs do not disturb each other,
+// whoever only looks leaves no row behind, and the token of a link, to which Return may lead, stays out of the database
+// (A2).
 type flow struct {
 	State, Nonce, Verifier string
 	Return                 string
@@ -65,7 +66,8 @@ func (w *web) signIn(r *http.Request) *reply {
 		return w.failure(err)
 	}
 	answer := seeOther(w.a.provider.flow(known, w.origin+callbackPath).AuthCodeURL(f.State, options...))
-	return answer.with(w.cookie(w.flowCookie(f.State), base64.RawURLEncoding.EncodeToString(text), "/", int(flowAge.Seconds())))
+	return answer.with(w.cookie(w.flowCookie(f.State), base64.RawURLEncoding.EncodeToString(text), "/",
+		int(flowAge.Seconds())))
 }
 
 // flowCookie is the name of the cookie of a flow.
@@ -117,7 +119,8 @@ func (w *web) finish(r *http.Request, f flow, back string) *reply {
 	switch {
 	case errors.Is(err, errNotAPerson):
 		w.a.env.Log.Warn("a credential that is no person's was refused", "error", err)
-		return tell(http.StatusForbidden, notice{Heading: "Only people decide", Text: errNotAPerson.Error() + ". Nothing was decided.",
+		return tell(http.StatusForbidden, notice{Heading: "Only people decide",
+			Text: errNotAPerson.Error() + ". Nothing was decided.",
 			Link: signInPath("/", true), Label: "Sign in as a person"})
 	case errors.Is(err, errProvider), errors.As(err, &network),
 		errors.As(err, &refused) && refused.Response.StatusCode >= http.StatusInternalServerError:
@@ -133,14 +136,16 @@ func (w *web) finish(r *http.Request, f flow, back string) *reply {
 	return seeOther(back)
 }
 
-// declined is an error that the provider sent back (OpenID Connect Core 3.1.2.6). Its code is one of a list and is not shown.
+// declined is an error that the provider sent back (OpenID Connect Core 3.1.2.6). Its code is one of a list and is not
+// shown.
 func (w *web) declined(code, back string) *reply {
 	switch code {
 	case "server_error", "temporarily_unavailable":
 		return w.providerDown(errors.New(code))
 	case "access_denied":
-		return tell(http.StatusForbidden, notice{Heading: "You were not signed in", Text: "The identity provider did not let you in, or you " +
-			"did not agree. Nothing was decided.", Link: signInPath(back, false), Label: "Try again"})
+		return tell(http.StatusForbidden, notice{Heading: "You were not signed in",
+			Text: "The identity provider did not let you in, or you did not agree. Nothing was decided.",
+			Link: signInPath(back, false), Label: "Try again"})
 	}
 	w.a.env.Log.Warn("the identity provider refused a sign-in", "code", code)
 	return startAgain("The identity provider refused the sign-in.", back)
@@ -148,8 +153,9 @@ func (w *web) declined(code, back string) *reply {
 
 func (w *web) providerDown(err error) *reply {
 	w.a.env.Log.Error("the identity provider cannot be asked", "error", err)
-	answer := tell(http.StatusServiceUnavailable, notice{Heading: "Nobody can sign in now", Text: "The identity provider cannot be reached. " +
-		"Nothing was decided; requests wait until they expire.", Link: "/", Label: "Try again"})
+	answer := tell(http.StatusServiceUnavailable, notice{Heading: "Nobody can sign in now",
+		Text: "The identity provider cannot be reached. Nothing was decided; requests wait until they expire.",
+		Link: "/", Label: "Try again"})
 	answer.header = map[string]string{"Retry-After": "5"}
 	return answer
 }

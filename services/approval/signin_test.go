@@ -54,15 +54,18 @@ func TestSignIn(t *testing.T) {
 		require.Equal(t, "0", stepUp.Query().Get("max_age"))
 	})
 	t.Run("ItLeadsBackToOurOwnPagesOnly", func(t *testing.T) {
-		for _, back := range []string{"https://evil.example", "//evil.example", `/\evil.example`, `\\evil.example`, "/\t/evil.example", "javascript:alert(1)",
-			"/%2F/evil.example", "/approvals/../../evil", "/\r\nX: y", "/sign-in", "/callback?code=x", "/approvals/" + strings.Repeat("a", 36) + "@evil.example",
+		for _, back := range []string{"https://evil.example", "//evil.example", `/\evil.example`, `\\evil.example`,
+			"/\t/evil.example", "javascript:alert(1)",
+			"/%2F/evil.example", "/approvals/../../evil", "/\r\nX: y", "/sign-in", "/callback?code=x",
+			"/approvals/" + strings.Repeat("a", 36) + "@evil.example",
 			"/?next=//evil.example", ""} {
 			require.Equal(t, "/", safeReturn(back), back)
 			page := g.as("nora").get("/sign-in?" + url.Values{"return": {back}}.Encode())
 			require.Equal(t, "/", page.Path, back)
 			require.Equal(t, http.StatusOK, page.Status)
 		}
-		for _, back := range []string{"/", "/?state=pending&key=a%2Fb", cardPath(asked), cardPath(asked) + "?full=1", "/l/" + newToken()} {
+		for _, back := range []string{"/", "/?state=pending&key=a%2Fb", cardPath(asked), cardPath(asked) + "?full=1",
+			"/l/" + newToken()} {
 			require.Equal(t, back, safeReturn(back))
 		}
 	})
@@ -73,13 +76,30 @@ func TestSignIn(t *testing.T) {
 			require.Contains(t, page.Body, "Start again")
 		}
 	})
+	t.Run("AFlowThatTookTooLongStartsAgain", func(t *testing.T) {
+		b := g.as("nora")
+		to, err := url.Parse(b.raw(http.MethodGet, "/sign-in").Header.Get("Location"))
+		require.NoError(t, err)
+		at, err := url.Parse(g.base)
+		require.NoError(t, err)
+		state := to.Query().Get("state")
+		old, err := json.Marshal(flow{State: state, Return: "/", Begun: time.Now().Add(-flowAge)})
+		require.NoError(t, err)
+		b.Client.Jar.SetCookies(at, []*http.Cookie{{Name: g.web.flowCookie(state), Path: "/",
+			Value: base64.RawURLEncoding.EncodeToString(old)}})
+		page := b.get("/callback?code=x&state=" + state)
+		require.Equal(t, http.StatusBadRequest, page.Status)
+		require.Contains(t, page.Says(), "took too long")
+	})
 	t.Run("TheProvidersRefusalIsNotShownRaw", func(t *testing.T) {
-		for code, status := range map[string]int{"access_denied": http.StatusForbidden, "server_error": http.StatusServiceUnavailable,
-			"<b>evil</b>": http.StatusBadRequest} {
+		for code, status := range map[string]int{"access_denied": http.StatusForbidden,
+			"server_error": http.StatusServiceUnavailable,
+			"<b>evil</b>":  http.StatusBadRequest} {
 			b := g.as("nora")
 			to, err := url.Parse(b.raw(http.MethodGet, "/sign-in").Header.Get("Location"))
 			require.NoError(t, err)
-			page := b.get("/callback?" + url.Values{"state": {to.Query().Get("state")}, "error": {code}, "error_description": {"<i>"}}.Encode())
+			page := b.get("/callback?" + url.Values{"state": {to.Query().Get("state")}, "error": {code},
+				"error_description": {"<i>"}}.Encode())
 			require.Equal(t, status, page.Status, code)
 			require.Contains(t, page.Says(), "Nothing was decided")
 			require.NotContains(t, page.Body, "evil")
@@ -217,13 +237,17 @@ func TestWhatTheProviderSendsBack(t *testing.T) {
 		"ItDiesDuringTheSignIn": {func(*http.Request) (*http.Response, error) { return nil, io.ErrUnexpectedEOF },
 			http.StatusServiceUnavailable, "Nobody can sign in now"},
 		"ItFailsDuringTheSignIn": {func(r *http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: http.StatusBadGateway, Body: http.NoBody, Request: r, Header: http.Header{}}, nil
+			return &http.Response{StatusCode: http.StatusBadGateway, Body: http.NoBody, Request: r,
+				Header: http.Header{}}, nil
 		}, http.StatusServiceUnavailable, "Nobody can sign in now"},
 		"ADelegatedCredentialIsNoPersons": {between.forge(t, map[string]any{"act": map[string]any{"sub": "agent"}}),
 			http.StatusForbidden, "Only people decide"},
-		"AProgramIsNoPerson":          {between.forge(t, map[string]any{"sub": "holdpoint"}), http.StatusForbidden, "Only people decide"},
-		"AnotherNonceIsAnotherSignIn": {between.forge(t, map[string]any{"nonce": "replayed"}), http.StatusBadRequest, "Start again"},
-		"ATokenForAnotherProgram":     {between.forge(t, map[string]any{"aud": "holdpoint-cli"}), http.StatusBadRequest, "Start again"},
+		"AProgramIsNoPerson": {between.forge(t, map[string]any{"sub": "holdpoint"}), http.StatusForbidden,
+			"Only people decide"},
+		"AnotherNonceIsAnotherSignIn": {between.forge(t, map[string]any{"nonce": "replayed"}), http.StatusBadRequest,
+			"Start again"},
+		"ATokenForAnotherProgram": {between.forge(t, map[string]any{"aud": "holdpoint-cli"}), http.StatusBadRequest,
+			"Start again"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			between.token.Store(&c.token)
@@ -290,16 +314,21 @@ func (b *between) forge(t *testing.T, changes map[string]any) func(*http.Request
 	}
 }
 
-var forged = sync.OnceValues(func() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) })
+var forged = sync.OnceValues(func() (*ecdsa.PrivateKey, error) {
+	return ecdsa.GenerateKey(elliptic.P256(),
+		rand.Reader)
+})
 
 func (b *between) key(t *testing.T) jose.Signer {
 	t.Helper()
 	private, err := forged()
 	require.NoError(t, err)
-	public, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: private.Public(), KeyID: "forged", Algorithm: "ES256"}}})
+	public, err := json.Marshal(jose.JSONWebKeySet{Keys: []jose.JSONWebKey{{Key: private.Public(), KeyID: "forged",
+		Algorithm: "ES256"}}})
 	require.NoError(t, err)
 	b.keys.Store(&public)
-	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: private, KeyID: "forged"}}, nil)
+	signer, err := jose.NewSigner(jose.SigningKey{Algorithm: jose.ES256, Key: jose.JSONWebKey{Key: private,
+		KeyID: "forged"}}, nil)
 	require.NoError(t, err)
 	return signer
 }

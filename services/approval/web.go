@@ -25,8 +25,9 @@ var files embed.FS
 
 // web is the pages. They work without any script, and nothing that a GET does moves a request (A3).
 //
-// A page, by file: session.go (what is kept of a visitor), csrf.go (was a form ours), web_queue.go, web_card.go and web_view.go (what is
-// shown), web_text.go (how the text of others is shown), web_decide.go (forms), web_reply.go (how an answer is written).
+// A page, by file: session.go (what is kept of a visitor), csrf.go (was a form ours), web_queue.go, web_card.go and
+// web_view.go (what is shown), web_text.go (how the text of others is shown), web_decide.go (forms), web_reply.go (how
+// an answer is written).
 type web struct {
 	a        *Approval
 	origin   string // of PublicURL
@@ -43,7 +44,8 @@ func newWeb(_ context.Context, a *Approval) (*web, error) {
 	if err != nil {
 		return nil, fmt.Errorf("HOLDPOINT_APPROVAL_PUBLIC_URL: %w", err)
 	}
-	w := &web{a: a, origin: public.Scheme + "://" + public.Host, secure: public.Scheme == "https", cross: http.NewCrossOriginProtection()}
+	w := &web{a: a, origin: public.Scheme + "://" + public.Host, secure: public.Scheme == "https",
+		cross: http.NewCrossOriginProtection()}
 	w.sessions = newSessions(a.env.Pool, a.settings, w.secure)
 	if err := w.cross.AddTrustedOrigin(w.origin); err != nil {
 		return nil, fmt.Errorf("HOLDPOINT_APPROVAL_PUBLIC_URL: %w", err)
@@ -57,12 +59,14 @@ func newWeb(_ context.Context, a *Approval) (*web, error) {
 	if w.pages, err = template.New("").Funcs(pageFuncs).ParseFS(files, "templates/*.html"); err != nil {
 		return nil, fmt.Errorf("read the pages: %w", err)
 	}
-	w.policy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'" + originOf(a.settings.Issuer) +
+	w.policy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action " +
+		"'self'" + originOf(a.settings.Issuer) +
 		"; frame-ancestors 'none'; base-uri 'none'"
 	return w, nil
 }
 
-// originOf is " " and the origin of an address, or "" where it has none: browsers hold form-action against redirects as well.
+// originOf is " " and the origin of an address, or "" where it has none: browsers hold form-action against redirects as
+// well.
 func originOf(address string) string {
 	u, err := url.Parse(address)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
@@ -111,15 +115,16 @@ func (w *web) static(r *http.Request) *reply {
 	return &reply{Status: http.StatusOK, raw: data, contentType: kind, cache: "public, max-age=86400"}
 }
 
-// page loads the visitor's session, lets the page be made, stores the session, and only then answers: what the answer says to be
-// kept is kept.
+// page loads the visitor's session, lets the page be made, stores the session, and only then answers: what the answer
+// says to be kept is kept.
 func (w *web) page(next func(*http.Request) *reply) http.HandlerFunc {
 	return func(rw http.ResponseWriter, r *http.Request) {
 		w.headers(rw.Header())
 		ctx, err := w.loadSession(r)
 		if err != nil {
 			w.a.env.Log.Error("a session could not be read", "error", err)
-			w.write(rw, r, trouble(http.StatusServiceUnavailable, "Holdpoint cannot answer now", "Nothing was decided. Try again."))
+			w.write(rw, r, trouble(http.StatusServiceUnavailable, "Holdpoint cannot answer now",
+				"Nothing was decided. Try again."))
 			return
 		}
 		r = r.WithContext(ctx)
@@ -166,8 +171,8 @@ func (w *web) signedIn(next func(*http.Request, *identity) *reply) func(*http.Re
 	}
 }
 
-// headers of every answer. The policy allows no script, no frame and nothing from elsewhere; a referrer would tell where a link's token
-// was.
+// headers of every answer. The policy allows no script, no frame and nothing from elsewhere; a referrer would tell
+// where a link's token was.
 func (w *web) headers(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Security-Policy", w.policy)

@@ -48,12 +48,14 @@ func (w *web) find(r *http.Request, who *identity) (*tenant, *ledger.Card, error
 }
 
 // card makes the page and remembers its digest: a decision says which page it was made on.
-func (w *web) card(r *http.Request, who *identity, t *tenant, card *ledger.Card, status int, problem, typed string) *reply {
+func (w *web) card(r *http.Request, who *identity, t *tenant, card *ledger.Card, status int, problem,
+	typed string) *reply {
 	v, err := t.view(card, r.URL.Query().Get("full") == "1")
 	if err != nil {
 		return w.failure(err)
 	}
-	p := &cardPage{View: v, Who: who, WhoID: who.id(t), CSRF: w.formToken(r.Context()), Command: uuid.NewString(), Reason: typed,
+	p := &cardPage{View: v, Who: who, WhoID: who.id(t), CSRF: w.formToken(r.Context()), Command: uuid.NewString(),
+		Reason:  typed,
 		Problem: problem}
 	if p.Main, err = w.part("card-main", v); err == nil {
 		p.After, err = w.part("card-after", v)
@@ -63,7 +65,8 @@ func (w *web) card(r *http.Request, who *identity, t *tenant, card *ledger.Card,
 	}
 	w.offer(p, t)
 	if p.Open {
-		w.putShown(r.Context(), card.ApprovalID, shown{Digest: digestOf(v, p), Hash: card.IntentHash.String(), Cut: v.Eye.Cut > 0})
+		w.putShown(r.Context(), card.ApprovalID, shown{Digest: digestOf(v, p), Hash: card.IntentHash.String(),
+			Cut: v.Eye.Cut > 0})
 	}
 	return &reply{Status: status, title: "Request: " + human(card.ActionType), name: "card", data: p, eye: v.Eye}
 }
@@ -80,11 +83,7 @@ func digestOf(v *cardView, p *cardPage) []byte {
 // offer says what the person may do here. It is only shown: the decision looks at everything again.
 func (w *web) offer(p *cardPage, t *tenant) {
 	card := p.View.Card
-	for i, c := range card.Cast {
-		if c.Issuer == p.Who.Issuer && c.Subject == p.Who.Subject {
-			p.Mine = &card.Cast[i]
-		}
-	}
+	p.Mine = voteOf(card, p.Who)
 	waits := p.View.State == "pending"
 	p.Withdraw = waits && (p.Who.holds(t, []string{roleOperator}) || t.asked(p.Who, card))
 	if !waits || p.Mine != nil {

@@ -28,11 +28,12 @@ func (w *web) decisionForm(r *http.Request, who *identity) *reply {
 	page, ok := w.wasShown(r.Context(), card.ApprovalID)
 	switch {
 	case !ok && card.State == "pending" && voteOf(card, who) == nil, ok && page.Hash != b.Shown.String():
-		return w.card(r, who, t, card, http.StatusConflict, "This is not the page that you were shown last. Nothing was decided: look at "+
-			"it as it is now, then decide.", typed)
+		return w.card(r, who, t, card, http.StatusConflict,
+			"This is not the page that you were shown last. Nothing was decided: look at it as it is now, then decide.",
+			typed)
 	case page.Cut && b.Decision == ledger.Approve:
-		return w.card(r, who, t, card, http.StatusConflict, "A value was not shown whole. Nothing was decided: open the full values, then "+
-			"decide.", typed)
+		return w.card(r, who, t, card, http.StatusConflict,
+			"A value was not shown whole. Nothing was decided: open the full values, then decide.", typed)
 	}
 	b.PageDigest = page.Digest
 	voted, err := w.a.decide(r.Context(), who, b)
@@ -61,7 +62,8 @@ func (w *web) decided(r *http.Request, who *identity, b *ballot, voted ledger.Vo
 	case ledger.VoteRejected:
 		said = "Rejected. The run has ended and nothing is sent."
 	case ledger.VoteCounted:
-		said = fmt.Sprintf("Your approval is counted: %d of %d. Nothing is sent before all have approved.", approvals(voted.Cast), voted.Quorum)
+		said = fmt.Sprintf("Your approval is counted: %d of %d. Nothing is sent before all have approved.",
+			approvals(voted.Cast), voted.Quorum)
 	}
 	if said != "" {
 		w.sessions.Remove(r.Context(), keyDraft+id.String())
@@ -92,22 +94,25 @@ func (w *web) notDecided(r *http.Request, who *identity, b *ballot, err error) *
 	case codeSignInAgain, codeStepUp:
 		return w.proveAgain(r, b, no)
 	case codeReason, codeReasonLong, codeBadDecision:
-		return w.card(r, who, b.Tenant, b.Card, http.StatusUnprocessableEntity, no.Detail+" Nothing was decided.", b.Reason)
+		return w.card(r, who, b.Tenant, b.Card, http.StatusUnprocessableEntity, no.Detail+" Nothing was decided.",
+			b.Reason)
 	case codeNotYourLink:
-		return w.card(r, who, b.Tenant, b.Card, http.StatusForbidden, no.Detail, b.Reason).with(w.linkCookie(id, "", -1))
+		return w.card(r, who, b.Tenant, b.Card, http.StatusForbidden, no.Detail, b.Reason).
+			with(w.linkCookie(id, "", -1))
 	}
 	return w.card(r, who, b.Tenant, b.Card, http.StatusForbidden, no.Detail+" Nothing was decided.", b.Reason)
 }
 
-// proveAgain leads through the provider and back to the card, where the typed reason waits. It is a page and no redirect: browsers hold a
-// form's redirects against form-action, and the provider's own may lead anywhere.
+// proveAgain leads through the provider and back to the card, where the typed reason waits. It is a page and no
+// redirect: browsers hold a form's redirects against form-action, and the provider's own may lead anywhere.
 func (w *web) proveAgain(r *http.Request, b *ballot, no *refusal) *reply {
 	id := b.Card.ApprovalID.String()
 	if b.Reason != "" {
 		w.forgetPages(r.Context())
 		w.sessions.Put(r.Context(), keyDraft+id, b.Reason)
 	}
-	return tell(http.StatusForbidden, notice{Heading: "Sign in again to decide", Text: no.Detail + " Nothing was decided yet; your reason is kept.",
+	return tell(http.StatusForbidden, notice{Heading: "Sign in again to decide",
+		Text: no.Detail + " Nothing was decided yet; your reason is kept.",
 		Link: signInPath("/approvals/"+id, no.Code == codeStepUp), Label: "Sign in again"})
 }
 

@@ -38,7 +38,8 @@ type queueRow struct {
 // queuePage lists what waits, the most urgent first, and what was decided lately.
 func (w *web) queuePage(r *http.Request, who *identity) *reply {
 	q := r.URL.Query()
-	v := queueView{Eye: &eye{}, States: []string{"pending", "approved", "rejected", "expired", "withdrawn"}, Roles: w.rolesOf(who),
+	v := queueView{Eye: &eye{}, States: []string{"pending", "approved", "rejected", "expired", "withdrawn"},
+		Roles: w.rolesOf(who),
 		Filter: ledger.ApprovalFilter{State: q.Get("state"), CorrelationID: strings.TrimSpace(q.Get("correlation_id")),
 			Key: strings.TrimSpace(q.Get("key"))}}
 	v.Filtered = v.Filter.State != "" || v.Filter.CorrelationID != "" || v.Filter.Key != ""

@@ -29,7 +29,8 @@ func (p *reply) with(cookies ...*http.Cookie) *reply {
 
 // seeOther sends the browser on with a GET.
 func seeOther(location string) *reply {
-	return &reply{Status: http.StatusSeeOther, title: "Moved", name: "moved", header: map[string]string{"Location": location}}
+	return &reply{Status: http.StatusSeeOther, title: "Moved", name: "moved",
+		header: map[string]string{"Location": location}}
 }
 
 // notice is a page that says one thing.
@@ -56,7 +57,8 @@ func notAllowed(method string) *reply {
 	if method == http.MethodGet {
 		allow = "GET, HEAD"
 	}
-	answer := trouble(http.StatusMethodNotAllowed, "This cannot be done here", "This address takes "+allow+" only. Nothing was decided.")
+	answer := trouble(http.StatusMethodNotAllowed, "This cannot be done here",
+		"This address takes "+allow+" only. Nothing was decided.")
 	answer.header = map[string]string{"Allow": allow}
 	return answer
 }

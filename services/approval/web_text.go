@@ -11,7 +11,8 @@ import (
 // longestShown is how many characters of one value are shown unless the person asks for all of it.
 const longestShown = 4000
 
-// Runs of blanks that could push something out of sight, and piles of accents that could cover it, are counted out loud.
+// Runs of blanks that could push something out of sight, and piles of accents that could cover it, are counted out
+// loud.
 const (
 	manyBlanks  = 24
 	manyBreaks  = 4
@@ -32,8 +33,8 @@ type eye struct {
 // Clear reports whether there is nothing to warn of.
 func (e *eye) Clear() bool { return e == nil || e.Hidden+e.Mixed+e.Cut == 0 }
 
-// Show is the text, escaped, with a visible mark such as ⟦U+202E⟧ in the place of each character that could deceive. Its
-// direction does not reach beyond it.
+// Show is the text, escaped, with a visible mark such as ⟦U+202E⟧ in the place of each character that could deceive.
+// Its direction does not reach beyond it.
 func (e *eye) Show(text string) template.HTML {
 	return template.HTML("<bdi>" + e.marked(text) + "</bdi>") //nolint:gosec // marked has escaped every part
 }
@@ -83,7 +84,8 @@ func (e *eye) next(out *strings.Builder, text string) int {
 	return n
 }
 
-// run shows a long run of blanks, line breaks or accents as how many they are, and returns its bytes; 0 where there is none.
+// run shows a long run of blanks, line breaks or accents as how many they are, and returns its bytes; 0 where there is
+// none.
 func (e *eye) run(out *strings.Builder, text string) int {
 	for _, kind := range []struct {
 		many int
@@ -92,7 +94,10 @@ func (e *eye) run(out *strings.Builder, text string) int {
 	}{
 		{manyBlanks, "blanks", func(r rune) bool { return r == ' ' || r == '\t' }},
 		{manyBreaks, "line breaks", func(r rune) bool { return r == '\n' }},
-		{manyAccents, "combining characters", func(r rune) bool { return unicode.In(r, unicode.Mn, unicode.Me) && !unseen(r) }},
+		{manyAccents, "combining characters", func(r rune) bool {
+			return unicode.In(r, unicode.Mn,
+				unicode.Me) && !unseen(r)
+		}},
 	} {
 		rest := strings.TrimLeftFunc(text, kind.is)
 		run := text[:len(text)-len(rest)]
@@ -144,7 +149,8 @@ func wordAt(text string) string {
 	return text
 }
 
-// word shows a word. One of Latin letters and of a script with look-alikes, as in a false domain, has its other letters named.
+// word shows a word. One of Latin letters and of a script with look-alikes, as in a false domain, has its other letters
+// named.
 func (e *eye) word(out *strings.Builder, word string) {
 	latin := strings.ContainsFunc(word, func(r rune) bool { return unicode.Is(unicode.Latin, r) })
 	if !latin || !strings.ContainsFunc(word, lookAlike) {

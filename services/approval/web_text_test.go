@@ -28,7 +28,7 @@ func TestEye(t *testing.T) {
 		"ANoBreakSpace":                {"1\u00A0000", "1⟦U+00A0⟧000", 1, 0},
 		"AFiller":                      {"a\u3164b\u2800", "a⟦U+3164⟧b⟦U+2800⟧", 2, 0},
 		"ABrokenByte":                  {"a\xffb", "a⟦byte 0xFF⟧b", 1, 0},
-		"ManyBlanks":                   {"a" + strings.Repeat(" ", 5000) + "tail", "a⟦5000 blanks⟧tail", 1, 0},
+		"ManyBlanks":                   {"a" + strings.Repeat(" ", 3000) + "tail", "a⟦3000 blanks⟧tail", 1, 0},
 		"ManyLineBreaks":               {"a" + strings.Repeat("\n", 90) + "tail", "a⟦90 line breaks⟧tail", 1, 0},
 		"ManyAccents":                  {"a" + strings.Repeat("\u0338", 9), "a⟦9 combining characters⟧", 1, 0},
 		"FewOfThem":                    {"a  b\n\nc e\u0301", "a  b\n\nc e\u0301", 0, 0},
@@ -65,7 +65,8 @@ func TestEye(t *testing.T) {
 func TestNothingUnseenIsEverShown(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		raw := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "text")
+		raw := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()),
+			func(b []byte) string { return string(b) })).Draw(t, "text")
 		shown := string((&eye{}).Show(raw))
 		if !utf8.ValidString(shown) || strings.ContainsFunc(shown, unseen) {
 			t.Fatalf("%q is shown as %q", raw, shown)

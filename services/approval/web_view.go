@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strings"
 	"time"
 
 	"github.com/holdpoint/holdpoint/pkg/canonical"
@@ -14,8 +13,8 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
-// cardView is all that the card says about a request. It has nothing that belongs to one visit, so that what was rendered of it can be
-// hashed (A17).
+// cardView is all that the card says about a request. It has nothing that belongs to one visit, so that what was
+// rendered of it can be hashed (A17).
 type cardView struct {
 	*ledger.Card
 	Eye         *eye
@@ -71,9 +70,10 @@ func (t *tenant) view(card *ledger.Card, full bool) (*cardView, error) {
 		return nil, fmt.Errorf("read the intent of approval %s: %w", card.ApprovalID, err)
 	}
 	v := &cardView{Card: card, Eye: &eye{Full: full}, Tenant: t.DisplayName, State: stateNow(&card.ApprovalSummary),
-		Action: t.actions[card.ActionType], Terms: t.termsOf(card), Amount: amountOf(s.Change), Change: fieldsOf(s.Change),
+		Action: t.actions[card.ActionType], Terms: t.termsOf(card), Amount: moneyOf(s.Change),
+		Change:  fieldsOf(s.Change),
 		Current: s.CurrentVersion, Uncertainty: s.Uncertainty, Workflow: s.WorkflowVersion, PolicyThen: s.PolicyVersion,
-		Destination: s.Destination, Model: indented(card.Model), Execution: ledger.ExecutionStatus(card.Effects)}
+		Destination: s.Destination, Model: factsOf(card.Model), Execution: ledger.ExecutionStatus(card.Effects)}
 	for _, e := range s.Evidence {
 		v.Evidence = append(v.Evidence, evidence{Evidence: e, Link: webAddress(e.URL)})
 	}
@@ -113,17 +113,14 @@ func textOf(v canonical.Value) string {
 
 func indented(raw []byte) string {
 	var out bytes.Buffer
-	if len(raw) == 0 || bytes.Equal(raw, []byte("null")) {
-		return string(raw)
-	}
 	if json.Indent(&out, raw, "", "  ") != nil {
 		return string(raw)
 	}
 	return out.String()
 }
 
-// amountOf is what the change would move, where it has an amount and a currency.
-func amountOf(change canonical.Value) string {
+// moneyOf is what the change would move, where it has an amount and a currency.
+func moneyOf(change canonical.Value) string {
 	amount, hasAmount := change.Get("amount")
 	currency, hasCurrency := change.Get("currency")
 	if !hasAmount || !hasCurrency {
@@ -149,9 +146,9 @@ func reasonsOf(raw json.RawMessage) []reason {
 	return reasons
 }
 
-// factsOf is the detail of one line of history, "" where there is none.
+// factsOf is an object as indented JSON, "" where it says nothing.
 func factsOf(raw json.RawMessage) string {
-	if facts := strings.TrimSpace(string(raw)); facts != "{}" && facts != "null" {
+	if facts := indented(bytes.TrimSpace(raw)); facts != "{}" && facts != "null" {
 		return facts
 	}
 	return ""

@@ -88,8 +88,9 @@ const refundSource = "support-refunds"
 
 // provider starts the demo's. It has an address of its own, because cookies are kept by address and not by port.
 func (g *gate) provider() {
-	p, err := demoidp.New(demoidp.Config{Addr: "127.0.0.2:0", People: demoidp.DemoPeople(), Clients: demoidp.DemoClients(g.base + "/callback"),
-		Logger: slog.New(slog.DiscardHandler), TokenLifetime: time.Hour,
+	p, err := demoidp.New(demoidp.Config{Addr: "127.0.0.2:0", People: demoidp.DemoPeople(),
+		Clients: demoidp.DemoClients(g.base + "/callback"),
+		Logger:  slog.New(slog.DiscardHandler), TokenLifetime: time.Hour,
 		Now: func() time.Time { return time.Now().Add(time.Duration(g.ahead.Load())) }})
 	require.NoError(g.t, err)
 	ctx, cancel := context.WithCancel(context.Background())
@@ -114,7 +115,8 @@ func (g *gate) waits(key string, propose func(*servicetest.Proposal), changes ..
 		p.ProposedChange = map[string]any{"payment_id": "p-" + key, "amount": json.Number("250"), "currency": "EUR"}
 		propose(p)
 	})
-	claim.Source, claim.RequestedBy, claim.SentBy, claim.CorrelationID = refundSource, "rita.requester", "demo", "ticket-"+key
+	claim.Source, claim.RequestedBy, claim.SentBy, claim.CorrelationID = refundSource, "rita.requester", "demo",
+		"ticket-"+key
 	for _, change := range changes {
 		change(&claim)
 	}
@@ -129,7 +131,10 @@ func (g *gate) waits(key string, propose func(*servicetest.Proposal), changes ..
 	d.Reasons = []byte(`[{"code":"rule_matched","rule_id":"refund-needs-lead","message":"The amount needs the lead."}]`)
 	d.Effect = ledger.EffectRequest{Connector: s.Connector, Operation: s.Operation, TargetSystem: s.TargetSystem,
 		TargetRecord: s.TargetRecord}
-	moved, err := g.Policy.Decide(g.t.Context(), []ledger.Decision{d}, func(_ *ledger.Decision, err error) { require.NoError(g.t, err) })
+	moved, err := g.Policy.Decide(g.t.Context(), []ledger.Decision{d}, func(_ *ledger.Decision,
+		err error) {
+		require.NoError(g.t, err)
+	})
 	require.NoError(g.t, err)
 	require.Equal(g.t, 1, moved)
 	return g.Pending(key)
@@ -139,8 +144,10 @@ func (g *gate) waits(key string, propose func(*servicetest.Proposal), changes ..
 func (g *gate) link(a ledgertest.Asked, recipient string) (path string) {
 	g.t.Helper()
 	token := newToken()
-	minted, err := g.env.Ledger.MintToken(g.t.Context(), ledger.Token{Hash: tokenHash(token), TenantID: a.Effect.TenantID,
-		RunID: a.Effect.RunID, ApprovalID: a.ApprovalID, Recipient: recipient, Decisions: []string{ledger.Approve, ledger.Reject}})
+	minted, err := g.env.Ledger.MintToken(g.t.Context(), ledger.Token{Hash: tokenHash(token),
+		TenantID: a.Effect.TenantID,
+		RunID:    a.Effect.RunID, ApprovalID: a.ApprovalID, Recipient: recipient, Decisions: []string{ledger.Approve,
+			ledger.Reject}})
 	require.NoError(g.t, err)
 	require.True(g.t, minted)
 	return linkPath + token
@@ -213,7 +220,8 @@ func read(t testing.TB, answer *http.Response) seen {
 // post sends a form as a browser does from a page of the same site.
 func (b *browser) post(path string, form url.Values, changes ...func(*http.Request)) seen {
 	b.t.Helper()
-	request, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.base+path, strings.NewReader(form.Encode()))
+	request, err := http.NewRequestWithContext(b.t.Context(), http.MethodPost, b.base+path,
+		strings.NewReader(form.Encode()))
 	require.NoError(b.t, err)
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	request.Header.Set("Origin", b.base)
