@@ -56,8 +56,8 @@ func (b *board) index(idempotencyKey string) (int, bool) {
 // text is the idempotency key of a key.
 func (b *board) text(key int) string { return fmt.Sprintf("%s%0*d", b.prefix, len(digitsHole), key) }
 
-// wait notes that a key's run waits for people. It returns false for an event that was seen before: events are delivered at
-// least once.
+// wait notes that a key's run waits for people. It returns false for an event that was seen before: events are
+// delivered at least once.
 func (b *board) wait(key int, event string) bool {
 	before := b.entries[key].asked.Swap(&event)
 	return before == nil || *before != event

@@ -44,10 +44,10 @@ func (d *desk) decide(ctx context.Context, who *reviewer, own *deskShard, r requ
 // count reads what a decision came to.
 func (d *desk) count(own *deskShard, key, status int, body []byte) error {
 	var answer contracts.DecisionAnswer
-	if err := json.Unmarshal(body, &answer); err != nil {
-		return fmt.Errorf("unreadable answer %d to a decision: %w", status, err)
-	}
+	err := json.Unmarshal(body, &answer)
 	switch {
+	case err != nil: // as from a proxy in between
+		return fmt.Errorf("HTTP %d: %.200s", status, body)
 	case status == http.StatusOK && answer.Result == resultApproved:
 		own.approved.Add(1)
 	case status == http.StatusOK && answer.Result == resultRejected:
@@ -91,8 +91,8 @@ func (d *desk) find(ctx context.Context, who *reviewer, key int) (contracts.Appr
 	return none, errors.New("the run waits for people, and its approval is not shown to this one")
 }
 
-// call makes one call with the person's own token and returns its status and body. The key makes a decision that is sent
-// again, by us or by the HTTP client where a connection breaks, the same vote.
+// call makes one call with the person's own token and returns its status and body. The key makes a decision the same
+// vote when it is sent again, by us or by the HTTP client where a connection breaks.
 func (d *desk) call(ctx context.Context, who *reviewer, method, path string, key int, in any) (int, []byte, error) {
 	token, err := who.token(ctx)
 	if err != nil {

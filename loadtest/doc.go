@@ -9,9 +9,9 @@
 // http.go and nats.go deliver it and read the answer; board.go remembers what is known of each key; watch.go sees runs
 // wait and end on the tenant's event stream; verify.go asks the sandbox; report.go adds it all up and judges.
 //
-// With --flow review, people decide each run: reviewer.go signs them in at the running system's provider, desk.go seats
-// the deciders, decide.go makes their calls with the person's own token, and review.go reports what they came to. The end
-// of such a run is that of the whole way, decision included.
+// With --flow review, people decide each run: reviewer.go signs them in at the running system's provider, desk.go
+// seats the deciders, decide.go makes their calls with the person's own token, and review.go reports what they came to.
+// End to end is then the whole way to run.completed or run.ended, decision included.
 //
 // At a fixed rate the load is open-loop: every latency counts from the moment a delivery was due, not from when a free
 // connection got round to it, so that a stalled system cannot hide behind a stalled driver (coordinated omission).

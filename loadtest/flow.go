@@ -33,8 +33,8 @@ const contactUpdate = `{"event_id":"evt-` + runHole + `-` + digitsHole + `","pro
 // paymentPrefix begins the id of every payment that this run of the driver asks to refund; the key's digits follow.
 const paymentPrefix = "p-" + runHole + "-"
 
-// refund asks for money back on a payment of its own for every key: more than goes without a lead, less than is refused.
-// It names who asked, and that is no reviewer: nobody could approve their own request (A5).
+// refund asks for money back on a payment of its own for every key: more than goes without a lead, less than is
+// refused. It names who asked, and that is no reviewer: nobody could approve their own request (A5).
 const refund = `{"ticket_id":"t-` + runHole + `-` + digitsHole + `","requested_by":"rita","proposal":{` +
 	`"action_type":"payment.refund",` +
 	`"target":{"system":"payments","record_id":"` + paymentPrefix + digitsHole + `"},` +

@@ -44,7 +44,7 @@ func TestOptions(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, 16, o.deciders)
 		require.InDelta(t, 0.1, o.rejectShare, 1e-9)
-		_, err = parseFlags([]string{"--ready-file", "r.json", "--flow", "review", "--reject-share", "1.1", "--deciders", "0"})
+		_, err = parseFlags([]string{"--flow", "review", "--reject-share", "1.1", "--deciders", "0"})
 		require.ErrorContains(t, err, "--reject-share 1.1")
 		require.ErrorContains(t, err, "--deciders 0")
 	})

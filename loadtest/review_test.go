@@ -76,8 +76,10 @@ func TestReviewNeedsPeople(t *testing.T) {
 		change func(*system)
 		want   string
 	}{
-		"NobodyInTheGroup": {func(s *system) { s.ready["people"] = []person{{Login: "carl"}} }, "nobody in the group support-leads"},
-		"NoProvider":       {func(s *system) { s.ready["oidc_issuer"] = "" }, "no oidc_issuer"},
+		"NobodyInTheGroup": {func(s *system) {
+			s.ready["people"] = []person{{Login: "carl", Groups: []string{"sales"}}}
+		}, "nobody in the group support-leads"},
+		"NoProvider": {func(s *system) { s.ready["oidc_issuer"] = "" }, "no oidc_issuer"},
 		"WrongPassword": {func(s *system) {
 			s.ready["people"] = []person{{Login: "nora", Password: "guess", Groups: []string{"support-leads"}}}
 		}, "sign nora in"},
@@ -104,7 +106,7 @@ func TestBrokenPromisesOfPeopleAreFound(t *testing.T) {
 		"RejectedRunThatIsExecuted": {
 			change: func(s *system) {
 				s.opts.rejectShare = 1
-				s.gate.heed = func(string) bool { return false }
+				s.gate.deaf = true
 			},
 			want: []string{"9 writes more than there are approvals", "9 runs were executed without an approval",
 				"9 writes were made for rejected runs"},
@@ -154,7 +156,6 @@ func TestBrokenPromisesOfPeopleAreFound(t *testing.T) {
 		},
 		"EventThatDoesNotDecode": {
 			change: func(s *system) {
-				s.tell("awaiting_human", []byte(`{"data":{"idempotency_key":"load-1"}}`))
 				s.outcome = func(run int) string {
 					if run == 1 {
 						s.tell("awaiting_human", []byte(`{"data":{"idempotency_key":"load-1"}}`))

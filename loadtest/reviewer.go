@@ -49,8 +49,8 @@ func reviewersOf(system ready, group string) ([]*reviewer, error) {
 	return found, errors.Join(errs...)
 }
 
-// token returns an access token, after a new sign-in where the one before is old. Each sign-in types the password anew, so
-// that it is never older than a token lives, and recent enough for every action of the example (A6).
+// token returns an access token, after a new sign-in where the one before is old. Each sign-in types the password anew,
+// so that it is never older than a token lives, and recent enough for every action of the example (A6).
 func (r *reviewer) token(ctx context.Context) (string, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,8 +14,8 @@ var decidedAs = map[ending]string{
 	takenBack:  ledger.ApprovalSuperseded,
 }
 
-// decisions looks at what people decided: one for each event that asks for one, made once, by people who may, and with nothing
-// queued where it is not an approval.
+// decisions looks at what people decided: one request for each event that asks for one, decided once, and with nothing
+// queued where it was not approved.
 func (c *checker) decisions(all []expected) {
 	byRun := map[uuid.UUID][]*approvalFact{}
 	for i := range c.approvals {
@@ -59,7 +59,8 @@ func (c *checker) decision(a *approvalFact) {
 		{"authorizations", a.Authorizations, authorized},
 	} {
 		if count.is != count.wanted {
-			c.tell("%s: its request is %s and has %d %s, not %d (A7)", c.about(a.RunID), a.State, count.is, count.what, count.wanted)
+			c.tell("%s: its request is %s and has %d %s, not %d (A7)",
+				c.about(a.RunID), a.State, count.is, count.what, count.wanted)
 		}
 	}
 	switch {

@@ -74,8 +74,8 @@ select p.run_id, p.approval_id, p.state, p.announced,
   (select count(*) from reviews v where v.approval_id = p.approval_id and v.decision = 'approve') as approving,
   (select count(*) from reviews v where v.approval_id = p.approval_id and v.decision = 'reject') as rejecting,
   (select count(*) from authorizations a where a.approval_id = p.approval_id) as authorizations,
-  (select count(*) from audit_events a where a.run_id = p.run_id
-    and a.detail->>'approval_id' = p.approval_id::text and a.to_state in ('approved', 'failed_terminal')) as final_audits,
+  (select count(*) from audit_events a where a.run_id = p.run_id and a.detail->>'approval_id' = p.approval_id::text
+    and a.to_state in ('approved', 'failed_terminal')) as final_audits,
   (select count(*) from event_log l where l.run_id = p.run_id and l.subject ~ '\.approval\.decided$'
     and convert_from(l.payload, 'UTF8')::jsonb #>> '{data,approval_id}' = p.approval_id::text
     and convert_from(l.payload, 'UTF8')::jsonb #>> '{data,final}' = 'true') as final_events,
@@ -147,26 +147,12 @@ func linkOf(h sandbox.Hook) (string, error) {
 	return body.Data.Link, nil
 }
 
-// mailedTo is the token of the latest mail about the trial's event.
-func (t *trial) mailedTo(ctx context.Context, address string) (token string, err error) {
-	mails, err := t.provider.Mail(ctx, address)
-	if err != nil {
-		return "", err
-	}
-	for _, m := range mails {
-		if strings.Contains(m.Text, t.key) {
-			token = tokenIn(m.Text)
-		}
-	}
-	if token == "" {
-		return "", fmt.Errorf("%s has no mail with a link for %s", address, t.key)
-	}
-	return token, nil
-}
-
 const tablesSQL = `
 select c.oid::regclass::text from pg_class c join pg_namespace n on n.oid = c.relnamespace
 where n.nspname = 'public' and c.relkind in ('r', 'p') and not c.relispartition order by 1`
+
+const holdingSQL = `
+select count(*) from %s t where exists (select from unnest($1::text[]) as f(form) where position(form in t::text) > 0)`
 
 // leaks are the tables of which a row, read as text, holds a token as it was sent. Bytes read as hex.
 func (w *world) leaks(ctx context.Context, messages []messageFact) (found []string, err error) {
@@ -180,9 +166,7 @@ func (w *world) leaks(ctx context.Context, messages []messageFact) (found []stri
 		tables, err := rowsOf(ctx, tx, pgx.RowTo[string], tablesSQL)
 		for _, table := range tables {
 			var rows int
-			err := tx.QueryRow(ctx, "select count(*) from "+table+
-				" t where exists (select from unnest($1::text[]) as f(form) where position(form in t::text) > 0)", forms).Scan(&rows)
-			if err != nil {
+			if err := tx.QueryRow(ctx, fmt.Sprintf(holdingSQL, table), forms).Scan(&rows); err != nil {
 				return fmt.Errorf("look for tokens in %s: %w", table, err)
 			}
 			if rows > 0 {

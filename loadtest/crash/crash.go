@@ -64,7 +64,8 @@ func parse(args []string, output io.Writer) (options, error) {
 	flags.SetOutput(output)
 	flags.StringVar(&flow, "flow", autoFlow.name, "auto: routed by policy alone; review: decided by people")
 	flags.StringVar(&o.jsonFile, "json", "", "`file` for the report as JSON")
-	flags.BoolVar(&o.short, "short", false, "a sample, drawn from --seed: auto covers every service and kind, review every boundary")
+	flags.BoolVar(&o.short, "short", false,
+		"a sample, drawn from --seed: of auto it covers every service and kind, of review every boundary")
 	flags.Uint64Var(&o.seed, "seed", 0, "what --short draws from; 0 takes a new one, which is printed")
 	flags.StringVar(&only, "only", "", "run the cases that this `pattern` matches, such as dispatcher/lease@mid")
 	flags.StringVar(&o.binary, "binary", "", "`file` built with the tag holdpoint_crash; default: build it")

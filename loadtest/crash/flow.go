@@ -13,10 +13,11 @@ import (
 // flow is what the suite takes its events through.
 type flow struct {
 	name     string
-	services []string             // that run all the time, in the order in which a run meets them
-	journeys map[string][]journey // by boundary
-	all      func(service string) bool
-	short    func([]testCase, map[string]fault.Kind, uint64) []testCase // the cases of --short, from a seed
+	services []string                  // that run all the time, in the order in which a run meets them
+	journeys map[string][]journey      // by boundary
+	all      func(service string) bool // all of the service's boundaries have to be reached
+	// short draws the cases of --short from a seed.
+	short func(cases []testCase, kinds map[string]fault.Kind, seed uint64) []testCase
 }
 
 // The flows. Between them they have to reach every boundary that there is: auto those of the services that work

@@ -86,7 +86,7 @@ func TestCommandLine(t *testing.T) {
 	})
 
 	for name, args := range map[string][]string{
-		"UnknownFlow": {"--flow", "review"},
+		"UnknownFlow": {"--flow", "manual"},
 		"BadPattern":  {"--only", "("},
 		"UnknownFlag": {"--nonsense"},
 	} {

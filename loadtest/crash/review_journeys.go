@@ -22,8 +22,10 @@ var reviewJourneys = refunding(map[string][]journey{
 		{name: "approval of one's own request", keyed: true, asker: nora, run: turnedAway(nora)},
 		{name: "approval without the role", keyed: true, run: turnedAway(rita)},
 	},
-	"approval/withdraw":         {{name: "request taken back", keyed: true, run: withdrawn, ends: takenBack}},
-	"approval/expire_approvals": {{name: "request that nobody decides", keyed: true, action: hastyRefund, run: outwaited, ends: outOfTime}},
+	"approval/withdraw": {{name: "request taken back", keyed: true, run: withdrawn, ends: takenBack}},
+	"approval/expire_approvals": {
+		{name: "request that nobody decides", keyed: true, action: hastyRefund, run: outwaited, ends: outOfTime},
+	},
 
 	"intake/claim": {
 		{name: "refund over HTTP", keyed: true, run: thenApproved(claimOverHTTP)},

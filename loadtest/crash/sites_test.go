@@ -98,7 +98,8 @@ func TestFlows(t *testing.T) {
 	t.Run("MustReachASiteOfTheirServicesThatNothingLeadsTo", func(t *testing.T) {
 		t.Parallel()
 		added := []fault.Site{
-			{Service: ledger.Approval, Name: "new", Kind: fault.KindCommit}, {Service: ledger.Policy, Name: "new", Kind: fault.KindCommit},
+			{Service: ledger.Approval, Name: "new", Kind: fault.KindCommit},
+			{Service: ledger.Policy, Name: "new", Kind: fault.KindCommit},
 		}
 		require.Equal(t, added[:1], reviewFlow.reaches(added))
 		require.Equal(t, added[1:], autoFlow.reaches(added))

@@ -59,9 +59,8 @@ func newWeb(_ context.Context, a *Approval) (*web, error) {
 	if w.pages, err = template.New("").Funcs(pageFuncs).ParseFS(files, "templates/*.html"); err != nil {
 		return nil, fmt.Errorf("read the pages: %w", err)
 	}
-	w.policy = "default-src 'none'; style-src 'self'; img-src 'self'; form-action " +
-		"'self'" + originOf(a.settings.Issuer) +
-		"; frame-ancestors 'none'; base-uri 'none'"
+	w.policy = "default-src 'none'; style-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'; " +
+		"form-action 'self'" + originOf(a.settings.Issuer)
 	return w, nil
 }
 

@@ -224,7 +224,7 @@ func (b *browser) post(path string, form url.Values, changes ...func(*http.Reque
 		strings.NewReader(form.Encode()))
 	require.NoError(b.t, err)
 	request.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	request.Header.Set("Origin", b.base)
+	request.Header.Set("Origin", "null") // as browsers do where the Referrer-Policy is no-referrer (Fetch, 3.2)
 	request.Header.Set("Sec-Fetch-Site", "same-origin")
 	for _, change := range changes {
 		change(request)
