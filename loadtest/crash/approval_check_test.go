@@ -79,7 +79,7 @@ func TestCheckOfDecisions(t *testing.T) {
 		"EventThatNobodyWasAskedAbout": {func(p *plant) { p.approvals, p.notices = p.approvals[1:], p.notices[1:] },
 			"0 requests were"},
 		"OtherDecisionThanTheCaseIsFor": {func(p *plant) { p.expected[0].ends = turnedDown }, "is approved, not rejected"},
-		"RequestStillOpen":              {func(p *plant) { p.approvals[0].State = ledger.ApprovalPending }, "is pending, not"},
+		"OpenRequest":                   {func(p *plant) { p.approvals[0].State = ledger.ApprovalPending }, "is pending"},
 		"SecondFinalDecision":           {func(p *plant) { p.approvals[0].FinalAudits = 2 }, "2 audit rows of"},
 		"DecisionWithoutAudit":          {func(p *plant) { p.approvals[1].FinalAudits = 0 }, "0 audit rows of"},
 		"DecisionThatWasToldTwice": {func(p *plant) { p.approvals[1].FinalEvents = 2 },

@@ -20,8 +20,8 @@
 // # A death
 //
 // The build lists the boundaries that it knows; journeys.go and review_journeys.go say for each which journeys reach
-// it: an event sent so that it is this service's turn, with a fault of the provider where the boundary needs one. A case is one journey
-// with one side of one boundary:
+// it: an event sent so that it is this service's turn, with a fault of the provider where the boundary needs one. A
+// case is one journey with one side of one boundary:
 //
 //	before, after   the process SIGKILLs itself on that side
 //	mid             the proxy swallows the answer to the COMMIT and cuts the connection; the process lives on (STO-04)

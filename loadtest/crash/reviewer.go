@@ -46,7 +46,7 @@ type ruled struct {
 }
 
 func (v *ruled) String() string {
-	return fmt.Sprintf("HTTP %d %s%s, approval %s: %s", v.status, v.Code, v.Result, v.Status, v.Detail)
+	return fmt.Sprintf("HTTP %d %s %s, approval %s: %s", v.status, v.Code, v.Result, v.Status, v.Detail)
 }
 
 // call asks the approval service, again and again until it answers: whose connection broke knows nothing, and asks

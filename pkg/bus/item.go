@@ -2,6 +2,7 @@ package bus
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"time"
@@ -38,6 +39,14 @@ type Item struct {
 	// ReplySubject is where the publisher wants the answer, for Conn.Reply; empty when it named none, several, or one
 	// that is not allowed.
 	ReplySubject string
+}
+
+// Place names the message over all lives of its stream, "" where it lies in none.
+func (i *Item) Place() string {
+	if i.StreamSeq == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s/%d/%d", i.Stream, i.StreamSeq, i.Stored.UnixNano())
 }
 
 // Header is a message's header. A name may have several values, in whatever case the publisher chose.

@@ -13,6 +13,7 @@ import (
 
 // Parked is a message that could not be processed. It is kept with its reason where an operator sees it, and blocks nobody (B5).
 type Parked struct {
+	Message    string // the message's place at the broker, by which it is parked once; "" parks it whenever it is asked to
 	Consumer   string
 	TenantID   string
 	Subject    string
@@ -55,6 +56,9 @@ type parked struct {
 
 func newParked(m Parked) parked {
 	p := parked{Parked: m, id: uuid.New()}
+	if m.Message != "" {
+		p.id = uuid.NewSHA1(uuid.NameSpaceURL, []byte("holdpoint:parked/"+m.Consumer+"/"+m.Message))
+	}
 	if m.Refusal != nil {
 		event, err := newOutgoing(m.TenantID, uuid.Nil, "", m.Refusal)
 		if err != nil {
@@ -72,7 +76,8 @@ func (p *parked) reason() string { return storable(strings.TrimSuffix(p.Reason+"
 func (p *parked) body() []byte { return append([]byte{}, p.Body...) }
 
 // Park keeps the messages, and tells the tenant of those that were the tenant's. What cannot be told is kept all the same, with
-// the reason: a message that cannot be parked would block its stream.
+// the reason: a message that cannot be parked would block its stream. One that comes again, because the
+// acknowledgement was lost, is neither kept nor told a second time.
 func (l *Ledger) Park(ctx context.Context, messages []Parked) error {
 	items := make([]parked, len(messages))
 	for i := range messages {

@@ -52,6 +52,19 @@ where convert_from(payload, 'UTF8')::json->>'type' = $1 and convert_from(payload
 		})
 	}
 
+	t.Run("MessageThatComesAgainIsParkedAndToldOnce", func(t *testing.T) {
+		t.Parallel()
+		b := shared.For(t)
+		again := refused("again")
+		again.Message = "HOLDPOINT_INGRESS_DEMO/7/1"
+		for range 3 {
+			require.NoError(t, b.Intake.Park(t.Context(), []ledger.Parked{again}))
+		}
+		require.Equal(t, 1, b.Count(`select count(*) from parked_messages where headers->>'Nats-Msg-Id' = 'again'`))
+		require.Equal(t, 1, b.Count(`select count(*) from event_log
+where convert_from(payload, 'UTF8')::json->'data'->>'message_id' = 'again'`))
+	})
+
 	t.Run("OurOwnEventIsMarkedAsParked", func(t *testing.T) {
 		t.Parallel()
 		b := shared.For(t)

@@ -88,7 +88,7 @@ func (w *web) routes(mux *http.ServeMux) {
 	page(http.MethodGet, "/sign-in", w.signIn)
 	page(http.MethodGet, callbackPath, w.callback)
 	page(http.MethodPost, "/sign-out", w.form(w.signOut))
-	page(http.MethodGet, "/static/{file}", w.static)
+	mux.HandleFunc("GET /static/{file}", w.static)
 	mux.HandleFunc("/", w.elsewhere)
 }
 
@@ -101,17 +101,20 @@ func (w *web) elsewhere(rw http.ResponseWriter, r *http.Request) {
 	w.page(func(*http.Request) *reply { return notFound() })(rw, r)
 }
 
-func (w *web) static(r *http.Request) *reply {
+// static has no session: what caches may keep must never carry a cookie.
+func (w *web) static(rw http.ResponseWriter, r *http.Request) {
+	w.headers(rw.Header())
 	name := r.PathValue("file")
 	data, err := files.ReadFile("static/" + name)
 	if err != nil {
-		return notFound()
+		w.write(rw, r, notFound())
+		return
 	}
 	kind := "text/css; charset=utf-8"
 	if strings.HasSuffix(name, ".svg") {
 		kind = "image/svg+xml"
 	}
-	return &reply{Status: http.StatusOK, raw: data, contentType: kind, cache: "public, max-age=86400"}
+	w.write(rw, r, &reply{Status: http.StatusOK, raw: data, contentType: kind, cache: "public, max-age=86400"})
 }
 
 // page loads the visitor's session, lets the page be made, stores the session, and only then answers: what the answer
@@ -138,7 +141,7 @@ func (w *web) page(next func(*http.Request) *reply) http.HandlerFunc {
 			answer = w.failure(fmt.Errorf("store the session: %w", err))
 			body, _ = w.render(r, answer)
 		}
-		w.send(rw, r, answer, body)
+		w.send(rw, answer, body)
 	}
 }
 
@@ -192,10 +195,10 @@ func (w *web) write(rw http.ResponseWriter, r *http.Request, answer *reply) {
 	if err != nil {
 		w.a.env.Log.Error("a page could not be made", "page", answer.name, "error", err)
 	}
-	w.send(rw, r, answer, body)
+	w.send(rw, answer, body)
 }
 
-func (w *web) send(rw http.ResponseWriter, _ *http.Request, answer *reply, body []byte) {
+func (w *web) send(rw http.ResponseWriter, answer *reply, body []byte) {
 	h := rw.Header()
 	for _, cookie := range answer.cookies {
 		http.SetCookie(rw, cookie)

@@ -192,6 +192,23 @@ func TestNothingStaysBehind(t *testing.T) {
 	goleak.VerifyNone(t, before)
 }
 
+func TestStaticFiles(t *testing.T) {
+	t.Parallel()
+	g := newGate(t)
+	nora := g.signedIn("nora")
+	for path, kind := range map[string]string{g.web.style: "text/css; charset=utf-8", "/static/icon.svg": "image/svg+xml"} {
+		file := nora.raw(http.MethodGet, path)
+		require.Equal(t, http.StatusOK, file.Status)
+		require.Equal(t, kind, file.Header.Get("Content-Type"))
+		require.Contains(t, file.Header.Get("Cache-Control"), "public")
+		require.Empty(t, file.Header.Values("Set-Cookie"), "what caches keep has no cookie")
+	}
+	for _, path := range []string{"/static/none.css", "/static/..%2Fweb.go", "/static/%2e%2e%2fstatic%2fstyle.css"} {
+		require.Equal(t, http.StatusNotFound, nora.raw(http.MethodGet, path).Status, path)
+	}
+	require.Equal(t, "no-store", nora.raw(http.MethodGet, "/").Header.Get("Cache-Control"))
+}
+
 func TestEvidenceLinks(t *testing.T) {
 	t.Parallel()
 	g := newGate(t)

@@ -68,6 +68,7 @@ func (d *Dispatcher) park(ctx context.Context, parked []ledger.Parked) bool {
 
 func unprocessable(item *bus.Item, event uuid.UUID, err error) ledger.Parked {
 	return ledger.Parked{
+		Message:  item.Place(),
 		Consumer: ledger.Dispatcher, Subject: item.Subject, EventID: event, Reason: "unprocessable", Detail: err.Error(),
 		Body: item.Data, Deliveries: item.NumDelivered,
 	}

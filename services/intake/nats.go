@@ -131,7 +131,7 @@ func (d natsDoor) parked(item *bus.Item, r refusal) ledger.Parked {
 	if id = sound(id); id == "" || len(id) > maxMessageID {
 		id = fmt.Sprintf("%s:%d", item.Stream, item.StreamSeq)
 	}
-	return ledger.Parked{Consumer: ledger.Intake, TenantID: d.t.ID, Subject: item.Subject, Reason: r.problem.Code,
+	return ledger.Parked{Message: item.Place(), Consumer: ledger.Intake, TenantID: d.t.ID, Subject: item.Subject, Reason: r.problem.Code,
 		Detail: clip(r.detail), Headers: sent.parked(), Body: item.Data, Deliveries: item.NumDelivered,
 		Refusal: &contracts.RunRefused{TenantID: d.t.ID, Source: clip(lastToken(item.Subject)), Reason: r.problem.Code,
 			MessageID: id, Detail: r.problem.Detail}}

@@ -66,6 +66,7 @@ func (p *Policy) park(ctx context.Context, messages []ledger.Parked) bool {
 
 func parked(item *bus.Item, event uuid.UUID, err error) ledger.Parked {
 	return ledger.Parked{
+		Message:  item.Place(),
 		Consumer: ledger.Policy, Subject: item.Subject, EventID: event, Reason: "unprocessable", Detail: err.Error(),
 		Body: item.Data, Deliveries: item.NumDelivered,
 	}
