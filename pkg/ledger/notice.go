@@ -113,24 +113,47 @@ type NoticeResult struct {
 	Again time.Duration // after an error: when to try again, 0 for never
 }
 
-const recordNoticeSQL = `
-update notifications set state = $4, last_error = nullif($5, ''), sent_at = case when $4 = 'sent' then clock_timestamp() end,
-  next_at = clock_timestamp() + make_interval(secs => $6)
-where approval_id = $1 and channel = $2 and recipient = $3 and state = 'waiting'`
+const recordNoticesSQL = `
+with input as materialized (
+  select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::float8[])
+    as i(approval_id, channel, recipient, state, error, again)
+), locked as materialized (
+  select n.approval_id, n.channel, n.recipient from notifications n join input i using (approval_id, channel, recipient)
+  where n.state = 'waiting' order by n.approval_id, n.channel, n.recipient for no key update of n
+)
+update notifications n set state = i.state, last_error = nullif(i.error, ''),
+  sent_at = case when i.state = 'sent' then clock_timestamp() end, next_at = clock_timestamp() + make_interval(secs => i.again)
+from input i join locked using (approval_id, channel, recipient)
+where n.approval_id = i.approval_id and n.channel = i.channel and n.recipient = i.recipient`
 
-// RecordNotice keeps the result of an attempt. The approval itself is not touched by it (A1).
-func (l *Ledger) RecordNotice(ctx context.Context, r NoticeResult) error {
-	state, text := "sent", ""
-	if r.Err != nil {
-		state, text = "waiting", storable(r.Err.Error())
-		if r.Again == 0 {
-			state = "failed"
-		}
-	}
-	return l.command(ctx, "record notice", func(ctx context.Context) error {
+// RecordNotices keeps the results of attempts. The approvals themselves are not touched by it (A1).
+func (l *Ledger) RecordNotices(ctx context.Context, results []NoticeResult) error {
+	return l.command(ctx, "record notices", func(ctx context.Context) error {
 		return l.transaction(ctx, l.site("record_notice"), nil, func(tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, recordNoticeSQL, r.ApprovalID, r.Channel, r.Recipient, state, text, seconds(r.Again))
+			_, err := tx.Exec(ctx, recordNoticesSQL, column(results, func(r NoticeResult) uuid.UUID { return r.ApprovalID }),
+				column(results, func(r NoticeResult) string { return r.Channel }),
+				column(results, func(r NoticeResult) string { return r.Recipient }),
+				column(results, func(r NoticeResult) string { return r.state() }),
+				column(results, func(r NoticeResult) string { return r.text() }),
+				column(results, func(r NoticeResult) float64 { return seconds(r.Again) }))
 			return err
 		})
 	})
+}
+
+func (r *NoticeResult) state() string {
+	switch {
+	case r.Err == nil:
+		return "sent"
+	case r.Again == 0:
+		return "failed"
+	}
+	return "waiting"
+}
+
+func (r *NoticeResult) text() string {
+	if r.Err == nil {
+		return ""
+	}
+	return storable(r.Err.Error())
 }

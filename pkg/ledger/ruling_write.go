@@ -27,7 +27,12 @@ from unnest($1::uuid[], $2::text[], $3::timestamptz[]) as i(approval_id, state, 
 	tokensSpentSQL = `
 update approval_tokens t set spent_at = clock_timestamp() where t.approval_id = any($1) and t.spent_at is null`
 	noticesMootSQL = `
-update notifications n set state = 'moot' where n.approval_id = any($1) and n.state = 'waiting'`
+with locked as materialized (
+  select n.approval_id, n.channel, n.recipient from notifications n where n.approval_id = any($1) and n.state = 'waiting'
+  order by n.approval_id, n.channel, n.recipient for no key update
+)
+update notifications n set state = 'moot' from locked k
+where n.approval_id = k.approval_id and n.channel = k.channel and n.recipient = k.recipient`
 
 	// A vote that is not the last one spends the token that led to it.
 	tokenUsedSQL = `

@@ -4,7 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -21,36 +21,82 @@ type Token struct {
 	Decisions  []string // what it may be used for
 }
 
-// lockForTokenSQL holds the approval first: a decision locks approval and then tokens too.
-const lockForTokenSQL = `select decide_by from approvals
-where tenant_id = $1 and run_id = $2 and approval_id = $3 and state = 'pending' and decide_by > clock_timestamp() for key share`
+// The statements of minting lock the approval first, as a decision does before it spends tokens.
+const (
+	lockForTokensSQL = `
+select from unnest($1::text[], $2::uuid[], $3::uuid[]) as i(tenant_id, run_id, approval_id)
+cross join lateral (
+  select from approvals a where a.approval_id = i.approval_id and a.tenant_id = i.tenant_id and a.run_id = i.run_id for key share
+) a`
 
-// MintToken stores a new token for a recipient and revokes the one before. It ends with the approval's decide-by. False means that
-// the approval does not wait any more, and nothing was stored.
-func (l *Ledger) MintToken(ctx context.Context, t Token) (minted bool, err error) {
-	err = l.command(ctx, "mint token", func(ctx context.Context) error {
-		minted = false
-		return l.transaction(ctx, l.site("mint_token"), []string{t.RunID.String()}, func(tx pgx.Tx) error {
-			var expires time.Time
-			err := tx.QueryRow(ctx, lockForTokenSQL, t.TenantID, t.RunID, t.ApprovalID).Scan(&expires)
-			if errors.Is(err, pgx.ErrNoRows) {
-				return nil
+	revokeTokensSQL = `
+update approval_tokens t set spent_at = clock_timestamp()
+from unnest($1::uuid[], $2::text[], $3::bytea[]) as i(approval_id, recipient, token_hash)
+where t.approval_id = i.approval_id and t.recipient = i.recipient and t.spent_at is null and t.token_hash <> i.token_hash`
+
+	mintTokensSQL = `
+with minted as (
+  insert into approval_tokens (token_hash, tenant_id, run_id, approval_id, recipient, decisions, expires_at)
+  select i.token_hash, i.tenant_id, i.run_id, i.approval_id, i.recipient, array(select jsonb_array_elements_text(i.decisions)), a.decide_by
+  from unnest($1::text[], $2::uuid[], $3::uuid[], $4::text[], $5::bytea[], $6::jsonb[])
+    as i(tenant_id, run_id, approval_id, recipient, token_hash, decisions)
+  join approvals a on a.approval_id = i.approval_id and a.tenant_id = i.tenant_id and a.run_id = i.run_id
+  where a.state = 'pending' and a.decide_by > clock_timestamp()
+  on conflict (token_hash) do nothing
+)
+select i.ord from unnest($3::uuid[]) with ordinality as i(approval_id, ord) join approvals a using (approval_id)
+where a.state = 'pending' and a.decide_by > statement_timestamp()`
+)
+
+// MintTokens stores new tokens, each of another recipient or approval, and revokes those before them. A token ends with the
+// approval's decide-by. The answers say, in order, which were minted: an approval that does not wait any more gets none.
+func (l *Ledger) MintTokens(ctx context.Context, tokens []Token) ([]bool, error) {
+	order := make([]int, len(tokens))
+	for i := range order {
+		order[i] = i
+	}
+	// In the order in which decisions lock (A7).
+	slices.SortFunc(order, func(a, b int) int {
+		return runKey{tokens[a].TenantID, tokens[a].RunID}.compare(runKey{tokens[b].TenantID, tokens[b].RunID})
+	})
+	sorted := column(order, func(i int) Token { return tokens[i] })
+	minted := make([]bool, len(tokens))
+	err := l.command(ctx, "mint tokens", func(ctx context.Context) error {
+		clear(minted)
+		return l.transaction(ctx, l.site("mint_token"), column(sorted, func(t Token) string { return t.RunID.String() }), func(tx pgx.Tx) error {
+			rows, err := mint(ctx, tx, sorted)
+			for _, ord := range rows {
+				minted[order[ord-1]] = true
 			}
-			if err != nil {
-				return err
-			}
-			if _, err := tx.Exec(ctx, `update approval_tokens set spent_at = clock_timestamp()
-where approval_id = $1 and recipient = $2 and spent_at is null and token_hash <> $3`, t.ApprovalID, t.Recipient, t.Hash); err != nil {
-				return err
-			}
-			_, err = tx.Exec(ctx, `insert into approval_tokens (token_hash, tenant_id, run_id, approval_id, recipient, decisions, expires_at)
-values ($1, $2, $3, $4, $5, $6, $7) on conflict (token_hash) do nothing`, t.Hash, t.TenantID, t.RunID, t.ApprovalID, t.Recipient,
-				t.Decisions, expires)
-			minted = err == nil
 			return err
 		})
 	})
 	return minted, err
+}
+
+func mint(ctx context.Context, tx pgx.Tx, tokens []Token) ([]int64, error) {
+	tenants := column(tokens, func(t Token) string { return t.TenantID })
+	runs := column(tokens, func(t Token) uuid.UUID { return t.RunID })
+	approvals := column(tokens, func(t Token) uuid.UUID { return t.ApprovalID })
+	recipients := column(tokens, func(t Token) string { return t.Recipient })
+	hashes := column(tokens, func(t Token) []byte { return t.Hash })
+	b := &pgx.Batch{}
+	b.Queue(lockForTokensSQL, tenants, runs, approvals)
+	b.Queue(revokeTokensSQL, approvals, recipients, hashes)
+	b.Queue(mintTokensSQL, tenants, runs, approvals, recipients, hashes, column(tokens, func(t Token) string { return listJSON(t.Decisions) }))
+	results := tx.SendBatch(ctx, b)
+	defer results.Close()
+	for range 2 {
+		if _, err := results.Exec(); err != nil {
+			return nil, err
+		}
+	}
+	rows, err := results.Query()
+	if err != nil {
+		return nil, err
+	}
+	minted, err := pgx.CollectRows(rows, pgx.RowTo[int64])
+	return minted, errors.Join(err, results.Close())
 }
 
 // ErrNoToken means that a token is unknown, spent or expired. Which of them is nobody's business who does not know more.

@@ -215,10 +215,10 @@ func TestToken(t *testing.T) {
 	b := ledgertest.New(t)
 	hash := func(text string) []byte { sum := sha256.Sum256([]byte(text)); return sum[:] }
 	mint := func(a ledgertest.Asked, text, to string, decisions ...string) {
-		minted, err := b.Approval.MintToken(t.Context(), ledger.Token{Hash: hash(text), TenantID: a.Effect.TenantID, RunID: a.Effect.RunID,
-			ApprovalID: a.ApprovalID, Recipient: to, Decisions: decisions})
+		minted, err := b.Approval.MintTokens(t.Context(), []ledger.Token{{Hash: hash(text), TenantID: a.Effect.TenantID, RunID: a.Effect.RunID,
+			ApprovalID: a.ApprovalID, Recipient: to, Decisions: decisions}})
 		require.NoError(t, err)
-		require.True(t, minted)
+		require.Equal(t, []bool{true}, minted)
 	}
 	with := func(a ledgertest.Asked, subject, decision, token string) string {
 		v := a.Vote(subject, decision)
@@ -251,10 +251,10 @@ func TestToken(t *testing.T) {
 	mint(asked[4], "two", "mail e@example", ledger.Approve)
 	b.Vote(asked[4].Vote("nora", ledger.Reject))
 	require.Zero(t, b.Count(`select count(*) from approval_tokens where approval_id = $1 and spent_at is null`, asked[4].ApprovalID))
-	minted, err := b.Approval.MintToken(t.Context(), ledger.Token{Hash: hash("late"), TenantID: asked[4].Effect.TenantID,
-		RunID: asked[4].Effect.RunID, ApprovalID: asked[4].ApprovalID, Recipient: "mail d@example", Decisions: []string{ledger.Approve}})
+	minted, err := b.Approval.MintTokens(t.Context(), []ledger.Token{{Hash: hash("late"), TenantID: asked[4].Effect.TenantID,
+		RunID: asked[4].Effect.RunID, ApprovalID: asked[4].ApprovalID, Recipient: "mail d@example", Decisions: []string{ledger.Approve}}})
 	require.NoError(t, err)
-	require.False(t, minted, "nobody is sent a link to what is decided")
+	require.Equal(t, []bool{false}, minted, "nobody is sent a link to what is decided")
 }
 
 // TestRacingDecisions is A8 and APR-04, APR-05: of approve, reject, expire and withdraw at once exactly one stands, a thousand times.

@@ -14,6 +14,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"strings"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/metric"
@@ -56,6 +58,8 @@ func (s *Settings) validate() error {
 		problems = append(problems, errors.New("HOLDPOINT_APPROVAL_PUBLIC_URL is empty: messages to reviewers need a link"))
 	} else if u, err := url.Parse(s.PublicURL); err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		problems = append(problems, fmt.Errorf("HOLDPOINT_APPROVAL_PUBLIC_URL is %q; it must be like https://approvals.example.com", s.PublicURL))
+	} else if strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		problems = append(problems, fmt.Errorf("HOLDPOINT_APPROVAL_PUBLIC_URL is %q; it must be scheme and host alone", s.PublicURL))
 	} else if u.Scheme == "http" && !loopback(u.Hostname()) {
 		problems = append(problems, fmt.Errorf("HOLDPOINT_APPROVAL_PUBLIC_URL is %q: links hold tokens, which travel over https only, "+
 			"but on loopback", s.PublicURL))
@@ -77,6 +81,10 @@ type Approval struct {
 	settings Settings
 	tenants  map[string]*tenant
 	votes    *ledger.Group[ledger.Vote, ledger.Voted]
+	minted   *ledger.Group[ledger.Token, bool]
+	recorded *ledger.Group[ledger.NoticeResult, struct{}]
+	senders  chan struct{}  // one for each notification that is being sent
+	sending  sync.WaitGroup // they
 	provider *provider
 	listener net.Listener
 	web      *web
@@ -99,7 +107,7 @@ type tenant struct {
 
 // New listens and reads the provider's metadata when it is first needed, so that the service starts before it.
 func New(ctx context.Context, env *service.Env, settings Settings) (*Approval, error) {
-	a := &Approval{env: env, settings: settings, tenants: map[string]*tenant{}}
+	a := &Approval{env: env, settings: settings, tenants: map[string]*tenant{}, senders: make(chan struct{}, sendersAtAll)}
 	var err error
 	if a.listener = settings.Listener; a.listener == nil {
 		if a.listener, err = net.Listen("tcp", settings.Addr); err != nil {
@@ -118,6 +126,7 @@ func (a *Approval) prepare(ctx context.Context) error {
 	if err := a.settings.validate(); err != nil {
 		return fmt.Errorf("settings of the approval service:\n%w", err)
 	}
+	a.settings.PublicURL = strings.TrimSuffix(a.settings.PublicURL, "/")
 	for _, declared := range a.env.Config.Tenants {
 		t, err := newTenant(declared, a.settings.Issuer)
 		if err != nil {
@@ -132,7 +141,9 @@ func (a *Approval) prepare(ctx context.Context) error {
 	a.expired, errs[3] = a.env.Meter.Int64Counter("holdpoint_approvals_expired_total")
 	a.provider, errs[4] = newProvider(a.settings)
 	a.web, errs[5] = newWeb(ctx, a)
-	a.votes = ledger.NewGroup(ledger.GroupConfig[ledger.Vote, ledger.Voted]{Run: service.Waking(a.env, a.env.Ledger.Vote)})
+	a.votes = ledger.NewGroup(ledger.GroupConfig[ledger.Vote, ledger.Voted]{Run: service.Waking(a.env, a.env.Ledger.Vote), Workers: 1})
+	a.minted = ledger.NewGroup(ledger.GroupConfig[ledger.Token, bool]{Run: a.env.Ledger.MintTokens, Workers: 1})
+	a.recorded = ledger.NewGroup(ledger.GroupConfig[ledger.NoticeResult, struct{}]{Run: a.record, Workers: 1})
 	return errors.Join(errs[:]...)
 }
 
@@ -184,7 +195,10 @@ func (a *Approval) Run(ctx context.Context) error {
 		loop("notify", notifyPause, a.notify),
 		loop("expire", expirePause, a.expire),
 	)
+	a.sending.Wait() // no longer than a channel's time-out and two commits
 	a.votes.Close()
+	a.minted.Close()
+	a.recorded.Close()
 	return err
 }
 

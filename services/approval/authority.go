@@ -145,18 +145,6 @@ func (t *tenant) sentTo(who *identity, recipient string) bool {
 	return mine != nil && mine.ID == owner.ID
 }
 
-// eligible counts the people of the configuration who could still be asked; it is shown, and decides nothing.
-func (t *tenant) eligible(card *ledger.Card) []*config.Person {
-	var others []*config.Person
-	for _, p := range t.People {
-		requester := t.PersonByAlias(card.RequestedBy)
-		if !p.Disabled && (requester == nil || requester.ID != p.ID) {
-			others = append(others, p)
-		}
-	}
-	return others
-}
-
 // authority is what the decision relied on, as it is stored with it (A4).
 func (t *tenant) authority(who *identity) []byte {
 	text, _ := json.Marshal(map[string]any{ // strings and times always marshal

@@ -197,7 +197,8 @@ func TestSettings(t *testing.T) {
 		good.PublicURL = address
 		require.NoError(t, good.validate(), address)
 	}
-	for _, address := range []string{"http://approvals.example", "http://10.0.0.1", "approvals.example", "", "ftp://x"} {
+	for _, address := range []string{"http://approvals.example", "http://10.0.0.1", "approvals.example", "", "ftp://x",
+		"https://approvals.example/holdpoint", "https://approvals.example?x=1", "https://me@approvals.example"} {
 		bad := good
 		bad.PublicURL = address
 		require.ErrorContains(t, bad.validate(), "PUBLIC_URL", address)

@@ -87,8 +87,12 @@ func tokenHash(token string) []byte {
 	return sum[:]
 }
 
-// visible reports whether a person may see an approval: its audience, operators of the tenant, and whoever asked.
+// visible reports whether a person may see an approval: its audience, operators of the tenant, and whoever asked; nobody who is
+// disabled.
 func (t *tenant) visible(who *identity, card *ledger.ApprovalSummary) bool {
+	if p := who.person(t); p != nil && p.Disabled {
+		return false
+	}
 	return who.holds(t, card.Audience) || who.holds(t, []string{roleOperator}) || who.answersTo(t, card.RequestedBy)
 }
 

@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
 	"github.com/google/uuid"
@@ -30,7 +29,7 @@ const (
 	maxAttempts  = 10
 	noticeBatch  = 32
 	noticeHold   = time.Minute // longer than a channel's time-out: what is not recorded by then is sent again
-	sendersAtAll = 8
+	sendersAtAll = 64          // a channel that hangs holds up the others only when it has all of them
 )
 
 // sender is one channel, ready to send.
@@ -93,24 +92,25 @@ func serves(c *config.Channel, audience []string) bool {
 	return len(c.Roles) == 0 || slices.ContainsFunc(c.Roles, func(role string) bool { return slices.Contains(audience, role) })
 }
 
-// notify sends what is due. A process that dies in between leaves it due again: somebody is told twice rather than never, and the
-// second message's link replaces the first's (A2).
+// notify begins to send what is due, as far as senders are free. A process that dies in between leaves it due again: somebody is told
+// twice rather than never, and the second message's link replaces the first's (A2).
 func (a *Approval) notify(ctx context.Context) (bool, error) {
-	taken, err := a.env.Ledger.TakeNotices(ctx, noticeBatch, noticeHold)
+	free := cap(a.senders) - len(a.senders)
+	if free == 0 {
+		return false, nil
+	}
+	taken, err := a.env.Ledger.TakeNotices(ctx, free, noticeHold)
 	if err != nil {
 		return false, err
 	}
-	var group sync.WaitGroup
-	free := make(chan struct{}, sendersAtAll)
 	for i := range taken {
-		free <- struct{}{}
-		group.Go(func() {
-			a.deliver(ctx, &taken[i])
-			<-free
+		a.senders <- struct{}{}
+		a.sending.Go(func() {
+			a.deliver(context.WithoutCancel(ctx), &taken[i])
+			<-a.senders
 		})
 	}
-	group.Wait()
-	return len(taken) == noticeBatch, nil
+	return false, nil
 }
 
 // deliver sends one notification and records what became of it.
@@ -129,9 +129,14 @@ func (a *Approval) deliver(ctx context.Context, n *ledger.Notice) {
 	}
 	a.notices.Add(ctx, 1, metric.WithAttributes(attribute.String("tenant", n.TenantID), attribute.String("channel", n.Channel),
 		attribute.String("outcome", outcome)))
-	if err := a.env.Ledger.RecordNotice(ctx, result); err != nil {
+	if _, err := a.recorded.Do(ctx, result); err != nil {
 		a.env.Log.Error("what became of a notification could not be recorded; it is sent again", "approval", n.ApprovalID, "error", err)
 	}
+}
+
+// record stores the results of many senders in one commit.
+func (a *Approval) record(ctx context.Context, results []ledger.NoticeResult) ([]struct{}, error) {
+	return make([]struct{}, len(results)), a.env.Ledger.RecordNotices(ctx, results)
 }
 
 func waitAfter(attempt int) time.Duration {
@@ -149,7 +154,7 @@ func (a *Approval) tell(ctx context.Context, n *ledger.Notice) error {
 		return fmt.Errorf("channel %s is not configured here any more", n.Channel)
 	}
 	token := newToken()
-	minted, err := a.env.Ledger.MintToken(ctx, ledger.Token{Hash: tokenHash(token), TenantID: n.TenantID, RunID: n.RunID,
+	minted, err := a.minted.Do(ctx, ledger.Token{Hash: tokenHash(token), TenantID: n.TenantID, RunID: n.RunID,
 		ApprovalID: n.ApprovalID, Recipient: n.Channel + " " + n.Recipient, Decisions: []string{ledger.Approve, ledger.Reject}})
 	if err != nil || !minted {
 		return err

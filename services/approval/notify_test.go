@@ -59,6 +59,7 @@ func (g *gate) turn() {
 	require.NoError(g.t, err)
 	_, err = g.notify(g.t.Context())
 	require.NoError(g.t, err)
+	g.sending.Wait()
 }
 
 func (g *gate) notices() string {

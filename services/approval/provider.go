@@ -58,8 +58,24 @@ func (p *provider) discover(ctx context.Context) (*oidc.Provider, error) {
 
 // flow is the authorization code flow back to our callback.
 func (p *provider) flow(known *oidc.Provider, redirect string) *oauth2.Config {
-	return &oauth2.Config{ClientID: p.settings.ClientID, ClientSecret: p.secret, Endpoint: known.Endpoint(), RedirectURL: redirect,
+	endpoint := known.Endpoint()
+	endpoint.AuthStyle = p.authStyle(known)
+	return &oauth2.Config{ClientID: p.settings.ClientID, ClientSecret: p.secret, Endpoint: endpoint, RedirectURL: redirect,
 		Scopes: p.settings.Scopes}
+}
+
+// authStyle is said and not found out by trying: a code that came with the secret in the wrong place is burnt. Providers that do
+// not say take it in the header (RFC 6749, section 2.3.1; OpenID Connect Discovery 1.0, section 3).
+func (p *provider) authStyle(known *oidc.Provider) oauth2.AuthStyle {
+	var says struct {
+		Methods []string `json:"token_endpoint_auth_methods_supported"`
+	}
+	_ = known.Claims(&says) // metadata that was read once can be read again
+	basic := len(says.Methods) == 0 || slices.Contains(says.Methods, "client_secret_basic")
+	if p.secret == "" || !basic {
+		return oauth2.AuthStyleInParams
+	}
+	return oauth2.AuthStyleInHeader
 }
 
 // exchange turns the code of a callback into a person. The ID token must carry the nonce of our request.

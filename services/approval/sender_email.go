@@ -67,7 +67,7 @@ func (s *emailSender) send(ctx context.Context, m *message) error {
 	if err := letter.To(m.Recipient); err != nil {
 		return fmt.Errorf("recipient of the mail: %w", err)
 	}
-	letter.Subject("A decision is waiting: " + m.Asked.ActionType)
+	letter.Subject("A decision is waiting: " + plainly(m.Asked.ActionType))
 	letter.SetMessageIDWithValue(messageID(m, s.declared.From))
 	letter.SetDate()
 	letter.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no automatic answers
@@ -85,7 +85,7 @@ func messageID(m *message, from string) string {
 	return "approval." + hex.EncodeToString(sum[:16]) + "@" + domain
 }
 
-// text is the same for every kind of message.
+// text is the same for every kind of message. What an event wrote is shown as the pages show it: nothing in it is invisible.
 func text(m *message) string {
 	return fmt.Sprintf(`A decision is waiting for you at Holdpoint.
 
@@ -99,6 +99,6 @@ func text(m *message) string {
 
 The link shows the request after you have signed in. Opening it decides nothing. If somebody else has
 decided in the meantime, it says so.
-`, m.Asked.ActionType, strings.Join(m.Asked.Audience, ", "), m.Asked.CorrelationID, m.Tenant,
+`, plainly(m.Asked.ActionType), strings.Join(m.Asked.Audience, ", "), plainly(m.Asked.CorrelationID), m.Tenant,
 		m.Asked.DecideBy.UTC().Format(time.RFC1123), m.Link)
 }

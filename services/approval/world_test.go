@@ -144,12 +144,12 @@ func (g *gate) waits(key string, propose func(*servicetest.Proposal), changes ..
 func (g *gate) link(a ledgertest.Asked, recipient string) (path string) {
 	g.t.Helper()
 	token := newToken()
-	minted, err := g.env.Ledger.MintToken(g.t.Context(), ledger.Token{Hash: tokenHash(token),
+	minted, err := g.env.Ledger.MintTokens(g.t.Context(), []ledger.Token{{Hash: tokenHash(token),
 		TenantID: a.Effect.TenantID,
 		RunID:    a.Effect.RunID, ApprovalID: a.ApprovalID, Recipient: recipient, Decisions: []string{ledger.Approve,
-			ledger.Reject}})
+			ledger.Reject}}})
 	require.NoError(g.t, err)
-	require.True(g.t, minted)
+	require.Equal(g.t, []bool{true}, minted)
 	return linkPath + token
 }
 
