@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"regexp"
+	"strconv"
 	"time"
 
 	"github.com/coreos/go-oidc/v3/oidc"
@@ -57,10 +58,14 @@ func (w *web) signIn(r *http.Request) *reply {
 	}
 	f := flow{State: oauth2.GenerateVerifier(), Nonce: oauth2.GenerateVerifier(), Verifier: oauth2.GenerateVerifier(),
 		Return: safeReturn(q.Get("return")), Begun: time.Now()}
+	// A provider has to say when somebody signed in only where it was given a max_age (OpenID Connect Core 3.1.2.1).
+	maxAge := int(w.a.settings.SessionLifetime.Seconds())
 	options := []oauth2.AuthCodeOption{oidc.Nonce(f.Nonce), oauth2.S256ChallengeOption(f.Verifier)}
 	if q.Get("again") == "1" {
-		options = append(options, oauth2.SetAuthURLParam("prompt", "login"), oauth2.SetAuthURLParam("max_age", "0"))
+		maxAge = 0
+		options = append(options, oauth2.SetAuthURLParam("prompt", "login"))
 	}
+	options = append(options, oauth2.SetAuthURLParam("max_age", strconv.Itoa(maxAge)))
 	text, err := json.Marshal(f)
 	if err != nil {
 		return w.failure(err)
