@@ -23,13 +23,18 @@ type Approval struct {
 	Approvals      int            `json:"approvals"` // votes to approve so far
 }
 
+// ApprovalList is the answer to a listing (schemas/approval_list.v1.json).
+type ApprovalList struct {
+	Approvals []Approval `json:"approvals"` // what waits first, the most urgent on top
+}
+
 // ApprovalTarget is what would be written to.
 type ApprovalTarget struct {
 	System   string `json:"system"`
 	RecordID string `json:"record_id"`
 }
 
-// ApprovalCard is all about one request.
+// ApprovalCard is all about one request (schemas/approval_card.v1.json).
 type ApprovalCard struct {
 	Approval
 	IntentHash      string          `json:"intent_hash"` // goes back with the decision (A7)
@@ -54,7 +59,7 @@ type Decision struct {
 	DecidedAt  time.Time `json:"decided_at"`
 }
 
-// DecisionRequest is the body of a decision.
+// DecisionRequest is the body of a decision (schemas/decision_request.v1.json).
 type DecisionRequest struct {
 	Decision   string `json:"decision"`
 	Reason     string `json:"reason,omitempty"`
@@ -62,12 +67,13 @@ type DecisionRequest struct {
 	Token      string `json:"token,omitempty"` // of the link that led here
 }
 
-// WithdrawalRequest is the body of a withdrawal.
+// WithdrawalRequest is the body of a withdrawal (schemas/withdrawal_request.v1.json).
 type WithdrawalRequest struct {
 	Reason string `json:"reason"`
 }
 
-// DecisionAnswer says what a decision came to. With a conflict it goes with a Problem, and tells what stands (A8).
+// DecisionAnswer says what a decision came to (schemas/decision_answer.v1.json). With a conflict its members stand beside those
+// of a Problem in one object, and tell what stands (A8).
 type DecisionAnswer struct {
 	ApprovalID string     `json:"approval_id"`
 	Result     string     `json:"decision_result"` // approved, rejected, counted, already_decided, already_voted, expired, changed, token_spent

@@ -9,7 +9,9 @@ alter table runs
   add column sent_by      text not null default ''; -- the API key's name, or nats
 
 create index approvals_due on approvals (decide_by) where state = 'pending';
-create index approvals_open on approvals (tenant_id, requested_at) where state = 'pending';
+create index approvals_open on approvals (tenant_id, decide_by) where state = 'pending';
+create index approvals_decided on approvals (tenant_id, decided_at desc) where state <> 'pending';
+create index approvals_correlation on approvals (tenant_id, correlation_id);
 alter table approvals
   add column announced boolean not null default false; -- its notifications have been planned
 create index approvals_unannounced on approvals (requested_at) where not announced;
@@ -105,6 +107,6 @@ grant select on reviews, approval_tokens, notifications to holdpoint_operator;
 -- +goose Down
 revoke all on all tables in schema public from holdpoint_approval;
 drop table sessions, notifications, approval_tokens, reviews;
-drop index approvals_unannounced, approvals_open, approvals_due;
+drop index approvals_unannounced, approvals_correlation, approvals_decided, approvals_open, approvals_due;
 alter table approvals drop column announced;
 alter table runs drop column sent_by, drop column requested_by;

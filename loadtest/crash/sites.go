@@ -32,7 +32,7 @@ var commitSQL = map[string]string{
 	"approval/announce":          "insert into notifications ",
 	"approval/take_notices":      "update notifications n set attempts",
 	"approval/mint_token":        "insert into approval_tokens ",
-	"approval/record_notice":     "update notifications set state",
+	"approval/record_notice":     "update notifications n set state = i.state",
 	"approval/record_refusal":    "'refuse_vote'",
 	"approval/vote":              "insert into reviews ",
 	"approval/withdraw":          movesApproval,

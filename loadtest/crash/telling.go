@@ -51,10 +51,11 @@ join approvals a using (approval_id) where a.run_id = $1`, t.runID).Scan(&sent)
 	})
 }
 
+// dueToTell leaves a sender one second of the minute that it has.
 func (t *trial) dueToTell(ctx context.Context) error {
 	_, err := t.db.Exec(ctx, `update notifications n set next_at = clock_timestamp() from approvals a
 where a.approval_id = n.approval_id and a.run_id = $1 and n.state = 'waiting'
-  and n.next_at > clock_timestamp()`, t.runID)
+  and n.next_at between clock_timestamp() and clock_timestamp() + interval '59 seconds'`, t.runID)
 	if err != nil {
 		return fmt.Errorf("let time pass: %w", err)
 	}

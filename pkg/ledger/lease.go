@@ -81,15 +81,15 @@ func (l *Ledger) Lease(ctx context.Context, req LeaseRequest) ([]Leased, error) 
 	var leased []Leased
 	var candidates []EffectKey
 	err := l.command(ctx, "lease", func(ctx context.Context) error {
-		return l.transaction(ctx, l.site("lease"), runIDs(req.Requested), func(tx pgx.Tx) (err error) {
+		return l.transactionOf(ctx, l.site("lease"), func(tx pgx.Tx) (_ []string, err error) {
 			if leased, err = leasedAlready(ctx, tx, req, candidates); err != nil || len(leased) > 0 {
-				return err
+				return runIDs(candidates), err
 			}
 			if candidates, err = leaseCandidates(ctx, tx, req); err != nil || len(candidates) == 0 {
-				return err
+				return nil, err
 			}
 			leased, err = leaseRows(ctx, tx, req, candidates)
-			return err
+			return runIDs(candidates), err
 		})
 	})
 	if err != nil {

@@ -111,8 +111,14 @@ func collect[T any](
 
 // transaction runs several statements and commits them in a straight line.
 func (l *Ledger) transaction(ctx context.Context, site *fault.Site, runs []string, work func(pgx.Tx) error) error {
-	err := postgres.InTx(ctx, l.pool, func(tx pgx.Tx) error {
-		if err := work(tx); err != nil {
+	return l.transactionOf(ctx, site, func(tx pgx.Tx) ([]string, error) { return runs, work(tx) })
+}
+
+// transactionOf is transaction where the work alone finds out which runs it touches.
+func (l *Ledger) transactionOf(ctx context.Context, site *fault.Site, work func(pgx.Tx) ([]string, error)) error {
+	var runs []string
+	err := postgres.InTx(ctx, l.pool, func(tx pgx.Tx) (err error) {
+		if runs, err = work(tx); err != nil {
 			return err
 		}
 		site.Before(ctx, runs...)

@@ -67,7 +67,7 @@ func (r *ruling) decide() {
 	switch {
 	case !f.found:
 		r.answer.Result = VoteUnknown
-	case r.vote != nil && f.castBy(r.vote.CommandID):
+	case r.vote != nil && f.stored(r.vote):
 		r.answer.Result = f.standing()
 	case f.state != ApprovalPending:
 		r.answer.Result = VoteLate
@@ -161,9 +161,11 @@ func votedBefore(votes []Cast, by Reviewer) bool {
 	return false
 }
 
-func (f *facts) castBy(command uuid.UUID) bool {
-	for _, v := range f.votes {
-		if v.commandID == command {
+// stored reports whether this very vote was taken before: one with its command id that says something else, or is another
+// person's, is another vote.
+func (f *facts) stored(v *Vote) bool {
+	for _, c := range f.votes {
+		if c.commandID == v.CommandID && c.Decision == v.Decision && c.Issuer == v.Reviewer.Issuer && c.Subject == v.Reviewer.Subject {
 			return true
 		}
 	}

@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"cmp"
 	"context"
 	"encoding/hex"
 	"encoding/json"
@@ -52,7 +53,7 @@ func (a *Approval) asPerson(next func(http.ResponseWriter, *http.Request, *ident
 // apiList lists what the person may see, narrowed by the query: state, correlation_id, key.
 func (a *Approval) apiList(w http.ResponseWriter, r *http.Request, who *identity) {
 	q := r.URL.Query()
-	list, err := a.queue(r.Context(), who, ledger.ApprovalFilter{State: q.Get("state"), CorrelationID: q.Get("correlation_id"), Key: q.Get("key")})
+	list, more, err := a.queue(r.Context(), who, ledger.ApprovalFilter{State: q.Get("state"), CorrelationID: q.Get("correlation_id"), Key: q.Get("key")})
 	if err != nil {
 		a.failed(w, err)
 		return
@@ -61,15 +62,14 @@ func (a *Approval) apiList(w http.ResponseWriter, r *http.Request, who *identity
 	for i := range list {
 		items[i] = summary(&list[i])
 	}
-	a.answer(w, http.StatusOK, map[string]any{"approvals": items})
+	a.answer(w, http.StatusOK, map[string]any{"approvals": items, "more": more})
 }
 
-// queue lists approvals of all tenants in which the person has a role.
-func (a *Approval) queue(ctx context.Context, who *identity, f ledger.ApprovalFilter) ([]ledger.ApprovalSummary, error) {
-	var all []ledger.ApprovalSummary
+// queue lists approvals of all tenants in which the person has a role and is not disabled. There may be more than it lists.
+func (a *Approval) queue(ctx context.Context, who *identity, f ledger.ApprovalFilter) (all []ledger.ApprovalSummary, more bool, err error) {
 	for id, t := range a.tenants {
 		roles := who.roles(t)
-		if len(roles) == 0 {
+		if p := who.person(t); len(roles) == 0 || (p != nil && p.Disabled) {
 			continue
 		}
 		f.TenantID, f.Audience = id, roles
@@ -78,11 +78,11 @@ func (a *Approval) queue(ctx context.Context, who *identity, f ledger.ApprovalFi
 		}
 		list, err := a.env.Ledger.Approvals(ctx, f)
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
-		all = append(all, list...)
+		all, more = append(all, list...), more || len(list) == cmp.Or(f.Limit, ledger.DefaultListed)
 	}
-	return all, nil
+	return all, more, nil
 }
 
 func (a *Approval) apiGet(w http.ResponseWriter, r *http.Request, who *identity) {
@@ -211,7 +211,8 @@ func problemOf(code string) string {
 	return contracts.CodeForbidden
 }
 
-const maxBody = 16 << 10
+// maxBody holds a reason of 2,000 characters, each a pair of escaped surrogates, and the fields around it.
+const maxBody = 32 << 10
 
 // read decodes a small JSON body strictly.
 func (a *Approval) read(w http.ResponseWriter, r *http.Request, into any) bool {

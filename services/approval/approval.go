@@ -150,6 +150,12 @@ func (a *Approval) prepare(ctx context.Context) error {
 func newTenant(declared *config.Tenant, issuer string) (*tenant, error) {
 	t := &tenant{Tenant: declared, issuer: issuer, actions: map[string]*config.Action{}, sources: map[string]*config.Source{},
 		owners: map[string]string{}, channels: map[string]sender{}}
+	for _, p := range declared.People {
+		if other := declared.PersonBySubject("", p.Subject); p.Issuer == issuer && other != nil {
+			return nil, fmt.Errorf("people %s and %s of tenant %s are one account: %s is the issuer of those who name none, and both "+
+				"have the subject %s; remove one of them from people.yaml", other.ID, p.ID, declared.ID, issuer, p.Subject)
+		}
+	}
 	for _, action := range declared.Actions {
 		t.actions[action.Type] = action
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 	"unicode/utf8"
 
 	"github.com/holdpoint/holdpoint/pkg/config"
@@ -25,9 +26,11 @@ const (
 	codeSignInAgain = "sign_in_again"  // the claims are too old to read roles from
 	codeStepUp      = "step_up"        // the action asks for a more recent sign-in
 	codeDisabled    = "disabled"       // the configuration has the person disabled
+	codeSecond      = "second_account" // the configuration knows the person by another account
 	codeWrongRole   = "wrong_role"     // no role of the audience
 	codeUnqualified = "not_qualified"  // not the qualified professional that the action asks for (P5)
 	codeOwnRequest  = "own_request"    // separation of duties
+	codeRemoved     = "removed"        // the action or its source is not configured any more
 	codeNotYourLink = "not_your_link"  // the link was sent to somebody else
 	codeReason      = "reason_missing" // a reason has to be typed
 	codeReasonLong  = "reason_too_long"
@@ -75,11 +78,12 @@ func (t *tenant) termsOf(card *ledger.Card) terms {
 //
 //  1. what the provider said is too old to go by;
 //  2. the person is disabled;
-//  3. no role of the audience, or not qualified;
+//  3. no role of the audience, not qualified, or a second account of somebody;
 //  4. an approval of their own request; rejecting it is always theirs;
-//  5. the link was another person's;
-//  6. the sign-in is too long ago for this action;
-//  7. the reason is missing.
+//  5. an approval of what the configuration does not have any more;
+//  6. the link was another person's;
+//  7. the sign-in is too long ago for this action;
+//  8. the reason is missing.
 func (t *tenant) mayDecide(who *identity, card *ledger.Card, w want, rolesMaxAge time.Duration) *refusal {
 	rule := t.termsOf(card)
 	if w.Decision != ledger.Approve && w.Decision != ledger.Reject {
@@ -97,8 +101,16 @@ func (t *tenant) mayDecide(who *identity, card *ledger.Card, w want, rolesMaxAge
 	if rule.Profession != "" && !slices.Contains(who.roles(t), rule.Profession) {
 		return &refusal{codeUnqualified, "This needs somebody qualified in: " + rule.Profession + "."}
 	}
+	if p := who.secondAccount(t); p != nil {
+		return &refusal{codeSecond, "Holdpoint knows " + p.ID + " by another account. Sign in with that one, or ask whoever keeps " +
+			"Holdpoint's configuration."}
+	}
 	if w.Decision == ledger.Approve && t.asked(who, card) {
 		return &refusal{codeOwnRequest, "You asked for this, so somebody else has to approve it. You may reject it."}
+	}
+	if w.Decision == ledger.Approve && (t.actions[card.ActionType] == nil || t.sources[card.Source] == nil) {
+		return &refusal{codeRemoved, "The configuration does not have this action, or this source, any more, so nobody can say what " +
+			"approving it takes. You may reject it."}
 	}
 	if !t.sentTo(who, w.Recipient) {
 		return &refusal{codeNotYourLink, "This link was sent to somebody else. Decide from your own queue."}
@@ -113,8 +125,8 @@ func (rule terms) checkReason(w want) *refusal {
 	reason := strings.TrimSpace(w.Reason)
 	switch {
 	case utf8.RuneCountInString(reason) > longestReason:
-		return &refusal{codeReasonLong, fmt.Sprintf("The reason is longer than %d characters.", longestReason)}
-	case reason != "":
+		return tooLong()
+	case says(reason):
 		return nil
 	case w.Decision == ledger.Reject:
 		return &refusal{codeReason, "Say why: whoever asked is told, and the run ends with it."}
@@ -124,6 +136,15 @@ func (rule terms) checkReason(w want) *refusal {
 	return nil
 }
 
+// says reports whether a text has anything that can be seen.
+func says(text string) bool {
+	return strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsSpace(r) && !unseen(r) })
+}
+
+func tooLong() *refusal {
+	return &refusal{codeReasonLong, fmt.Sprintf("The reason is longer than %d characters.", longestReason)}
+}
+
 // asked reports whether the person asked for the action, or answers for the program that did (A5).
 func (t *tenant) asked(who *identity, card *ledger.Card) bool {
 	if who.answersTo(t, card.RequestedBy) {
@@ -131,6 +152,16 @@ func (t *tenant) asked(who *identity, card *ledger.Card) bool {
 	}
 	p := who.person(t)
 	return p != nil && p.ID == t.owners[card.SentBy]
+}
+
+// mayWithdraw reports whether the person may take the request back: whoever asked, whoever answers for the program that did, and
+// operators; nobody who is disabled.
+func (t *tenant) mayWithdraw(who *identity, card *ledger.Card) bool {
+	p := who.person(t)
+	if p != nil && p.Disabled {
+		return false
+	}
+	return who.holds(t, []string{roleOperator}) || who.is(t, card.RequestedBy) || (p != nil && p.ID == t.owners[card.SentBy])
 }
 
 // sentTo reports whether a link's recipient may be the person. An address that belongs to nobody in particular, such as a

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
@@ -74,8 +75,12 @@ func (a *Approval) refused(ctx context.Context, who *identity, b *ballot, no *re
 	a.refusals.Add(ctx, 1, metric.WithAttributes(attribute.String("tenant", b.Card.TenantID), attribute.String("code", no.Code)))
 	a.env.Log.Warn("a decision was refused", "tenant", b.Card.TenantID, "approval", b.Card.ApprovalID, "reviewer", who.id(b.Tenant),
 		"code", no.Code)
+	decision := b.Decision
+	if no.Code == codeBadDecision {
+		decision = "" // of whatever length: it is nobody's word but the caller's
+	}
 	err := a.env.Ledger.RecordRefusal(ctx, ledger.Refused{TenantID: b.Card.TenantID, RunID: b.Card.RunID, ApprovalID: b.Card.ApprovalID,
-		By: who.id(b.Tenant), Issuer: who.Issuer, Subject: who.Subject, Decision: b.Decision, Code: no.Code, Channel: who.Channel})
+		By: who.id(b.Tenant), Issuer: who.Issuer, Subject: who.Subject, Decision: decision, Code: no.Code, Channel: who.Channel})
 	if err != nil {
 		a.env.Log.Error("a refused decision could not be recorded", "approval", b.Card.ApprovalID, "error", err)
 	}
@@ -93,7 +98,7 @@ func (t *tenant) visible(who *identity, card *ledger.ApprovalSummary) bool {
 	if p := who.person(t); p != nil && p.Disabled {
 		return false
 	}
-	return who.holds(t, card.Audience) || who.holds(t, []string{roleOperator}) || who.answersTo(t, card.RequestedBy)
+	return who.holds(t, card.Audience) || who.holds(t, []string{roleOperator}) || who.is(t, card.RequestedBy)
 }
 
 // roleOperator may see every approval of the tenant and withdraw one; it decides only where it is in the audience.
@@ -115,15 +120,17 @@ func (a *Approval) cardFor(ctx context.Context, who *identity, id uuid.UUID) (*t
 // withdraw takes a request back: whoever asked may, and an operator.
 func (a *Approval) withdraw(ctx context.Context, who *identity, t *tenant, card *ledger.Card, reason string) (ledger.Voted, error) {
 	b := ballot{Tenant: t, Card: card, Decision: "withdraw"}
-	switch p := who.person(t); {
+	switch {
 	case card.Now.Sub(who.ClaimsAt) > a.settings.RolesMaxAge:
 		return ledger.Voted{}, &refusal{codeSignInAgain, "Sign in again: roles are read from a recent sign-in."}
-	case p != nil && p.Disabled, !who.holds(t, []string{roleOperator}) && !t.asked(who, card):
+	case !t.mayWithdraw(who, card):
 		no := &refusal{codeWrongRole, "Whoever asked for this may withdraw it, and an operator."}
 		a.refused(ctx, who, &b, no)
 		return ledger.Voted{}, no
-	case strings.TrimSpace(reason) == "":
+	case !says(reason):
 		return ledger.Voted{}, &refusal{codeReason, "Say why: the run ends with it."}
+	case utf8.RuneCountInString(strings.TrimSpace(reason)) > longestReason:
+		return ledger.Voted{}, tooLong()
 	}
 	return a.env.Ledger.Withdraw(ctx, ledger.Withdrawal{TenantID: card.TenantID, RunID: card.RunID, ApprovalID: card.ApprovalID,
 		By: who.id(t), Reason: strings.TrimSpace(reason)})

@@ -46,6 +46,16 @@ func (who *identity) holds(t *tenant, roles []string) bool {
 	return slices.ContainsFunc(who.roles(t), func(role string) bool { return slices.Contains(roles, role) })
 }
 
+// is reports whether a name that an event gave means this person for certain. It gives rights, so only what a person cannot
+// change counts: who the configuration says they are, or else the subject itself (APR-09).
+func (who *identity) is(t *tenant, name string) bool {
+	if meant := t.PersonByAlias(name); meant != nil {
+		mine := who.person(t)
+		return mine != nil && mine.ID == meant.ID
+	}
+	return who.Subject != "" && who.Subject == strings.TrimSpace(name)
+}
+
 // answersTo reports whether the person may be meant by a name that an event gave. Here the changeable claims count as well: they
 // can only keep somebody from approving their own request.
 func (who *identity) answersTo(t *tenant, name string) bool {
@@ -53,16 +63,30 @@ func (who *identity) answersTo(t *tenant, name string) bool {
 	if name == "" {
 		return false
 	}
-	if meant := t.PersonByAlias(name); meant != nil {
-		mine := who.person(t)
-		return mine != nil && mine.ID == meant.ID
+	if who.is(t, name) {
+		return true
 	}
+	meant := t.PersonByAlias(name)
 	for _, mine := range []string{who.Subject, who.Email, who.Name, claimText(who.Claims, "preferred_username")} {
-		if mine != "" && strings.EqualFold(mine, name) {
+		if mine != "" && (strings.EqualFold(mine, name) || (meant != nil && t.PersonByAlias(mine) == meant)) {
 			return true
 		}
 	}
 	return false
+}
+
+// secondAccount is the person of the configuration whose name or address an account has that is not theirs, or nil: somebody
+// with two accounts is one person, with one vote (A5).
+func (who *identity) secondAccount(t *tenant) *config.Person {
+	if who.person(t) != nil {
+		return nil
+	}
+	for _, name := range []string{who.Email, claimText(who.Claims, "preferred_username")} {
+		if p := t.PersonByAlias(name); p != nil {
+			return p
+		}
+	}
+	return nil
 }
 
 func claimText(claims map[string]any, name string) string {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -48,6 +49,9 @@ func (p *provider) discover(ctx context.Context) (*oidc.Provider, error) {
 	if p.known != nil {
 		return p.known, nil
 	}
+	if err := ctx.Err(); err != nil { // whoever waited behind a provider that hangs and has left is not asked for
+		return nil, fmt.Errorf("%w: %w", errProvider, err)
+	}
 	known, err := oidc.NewProvider(oidc.ClientContext(context.WithoutCancel(ctx), p.client), p.settings.Issuer)
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", errProvider, err)
@@ -78,6 +82,16 @@ func (p *provider) authStyle(known *oidc.Provider) oauth2.AuthStyle {
 	return oauth2.AuthStyleInHeader
 }
 
+// unreachable reports whether the provider gave no answer, rather than a bad one: whoever asked may try again with the same
+// credential. The library keeps what happened to its own fetches in the text alone.
+func unreachable(err error) bool {
+	if err == nil {
+		return false
+	}
+	var network *url.Error
+	return errors.As(err, &network) || strings.Contains(err.Error(), "fetching keys") || strings.HasPrefix(err.Error(), "5")
+}
+
 // exchange turns the code of a callback into a person. The ID token must carry the nonce of our request.
 func (p *provider) exchange(ctx context.Context, redirect, code, verifier, nonce string) (*identity, error) {
 	known, err := p.discover(ctx)
@@ -91,6 +105,9 @@ func (p *provider) exchange(ctx context.Context, redirect, code, verifier, nonce
 	}
 	raw, _ := tokens.Extra("id_token").(string)
 	token, err := known.VerifierContext(ctx, &oidc.Config{ClientID: p.settings.ClientID}).Verify(ctx, raw)
+	if unreachable(err) {
+		return nil, fmt.Errorf("%w: %w", errProvider, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("verify the ID token: %w", err)
 	}
@@ -136,9 +153,24 @@ func person(issuer, subject string, claims map[string]any, channel string) *iden
 		who.Name = subject
 	}
 	if at, ok := claims["auth_time"].(float64); ok {
-		who.SignedInAt = time.Unix(int64(at), 0)
+		who.SignedInAt = believed(time.Unix(int64(at), 0), who.ClaimsAt)
 	}
 	return who
+}
+
+// clockSkew is how far ahead the provider's clock may be.
+const clockSkew = 5 * time.Minute
+
+// believed is the time of a sign-in as far as it can be true: nobody signs in after the provider has said so. One that lies
+// further ahead than clocks do, as in milliseconds, is not said at all: it would count as recent for ever (A6).
+func believed(at, said time.Time) time.Time {
+	switch {
+	case at.After(said.Add(clockSkew)):
+		return time.Time{}
+	case at.After(said):
+		return said
+	}
+	return at
 }
 
 // errNotAPerson refuses the credentials of programs, and of programs that act for a person (A15).
@@ -174,6 +206,9 @@ func (p *provider) bearer(ctx context.Context, raw string) (*identity, error) {
 	}
 	ctx = oidc.ClientContext(ctx, p.client)
 	token, err := known.VerifierContext(ctx, &oidc.Config{SkipClientIDCheck: true}).Verify(ctx, raw)
+	if unreachable(err) {
+		return nil, fmt.Errorf("%w: %w", errProvider, err)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w (%w)", errCredential, err)
 	}
@@ -208,6 +243,9 @@ func accessToken(claims map[string]any) bool {
 // refresh asks the provider who the person is by now.
 func (p *provider) refresh(ctx context.Context, known *oidc.Provider, who *identity, raw string) error {
 	info, err := known.UserInfo(ctx, oauth2.StaticTokenSource(&oauth2.Token{AccessToken: raw, TokenType: "Bearer"}))
+	if unreachable(err) {
+		return fmt.Errorf("%w: %w", errProvider, err)
+	}
 	if err != nil {
 		return fmt.Errorf("%w (the provider does not vouch for the token: %w)", errCredential, err)
 	}

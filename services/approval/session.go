@@ -34,7 +34,7 @@ type sessionLoaded struct{}
 // there is no goroutine, neither the store's nor the one that scs.New starts for a store of its own and cannot be
 // stopped.
 func newSessions(pool *pgxpool.Pool, s Settings, secure bool) *scs.SessionManager {
-	m := &scs.SessionManager{Store: pgxstore.NewWithCleanupInterval(pool, 0), HashTokenInStore: true,
+	m := &scs.SessionManager{Store: sessionStore{pgxstore.NewWithCleanupInterval(pool, 0), pool}, HashTokenInStore: true,
 		Codec: scs.GobCodec{}, Lifetime: s.SessionLifetime, IdleTimeout: s.SessionIdle}
 	m.Cookie = scs.SessionCookie{Name: cookieName("session", secure), Path: "/", HttpOnly: true, Secure: secure,
 		SameSite: http.SameSiteLaxMode, Persist: true}

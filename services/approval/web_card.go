@@ -85,7 +85,7 @@ func (w *web) offer(p *cardPage, t *tenant) {
 	card := p.View.Card
 	p.Mine = voteOf(card, p.Who)
 	waits := p.View.State == "pending"
-	p.Withdraw = waits && (p.Who.holds(t, []string{roleOperator}) || t.asked(p.Who, card))
+	p.Withdraw = waits && t.mayWithdraw(p.Who, card)
 	if !waits || p.Mine != nil {
 		return
 	}
@@ -101,7 +101,7 @@ func (w *web) offer(p *cardPage, t *tenant) {
 		p.SignIn = signInPath(here, false)
 	case codeStepUp:
 		p.SignIn = signInPath(here, true)
-	case codeOwnRequest:
+	case codeOwnRequest, codeRemoved:
 		p.Approve = false
 	default:
 		p.Open, p.Approve = false, false

@@ -21,6 +21,7 @@ type queueView struct {
 	States   []string
 	Sections []queueSection
 	Roles    []string
+	More     bool // than a list shows
 }
 
 type queueSection struct {
@@ -38,33 +39,34 @@ type queueRow struct {
 // queuePage lists what waits, the most urgent first, and what was decided lately.
 func (w *web) queuePage(r *http.Request, who *identity) *reply {
 	q := r.URL.Query()
-	v := queueView{Eye: &eye{}, States: []string{"pending", "approved", "rejected", "expired", "withdrawn"},
+	v := queueView{Eye: &eye{}, States: []string{"pending", "approved", "rejected", "expired", "superseded"},
 		Roles: w.rolesOf(who),
 		Filter: ledger.ApprovalFilter{State: q.Get("state"), CorrelationID: strings.TrimSpace(q.Get("correlation_id")),
 			Key: strings.TrimSpace(q.Get("key"))}}
 	v.Filtered = v.Filter.State != "" || v.Filter.CorrelationID != "" || v.Filter.Key != ""
 	if v.Filtered {
-		list, err := w.list(r, who, v.Filter)
+		list, more, err := w.list(r, who, v.Filter)
 		if err != nil {
 			return w.failure(err)
 		}
+		v.More = more
 		v.Sections = []queueSection{{"found", "Found", "Nothing that you may see fits.", list}}
 		return &reply{Status: http.StatusOK, title: "Queue", name: "queue", data: v, eye: v.Eye}
 	}
-	pending, err := w.list(r, who, ledger.ApprovalFilter{State: "pending"})
+	pending, more, err := w.list(r, who, ledger.ApprovalFilter{State: "pending"})
 	if err != nil {
 		return w.failure(err)
 	}
-	all, err := w.list(r, who, ledger.ApprovalFilter{})
+	decided, _, err := w.list(r, who, ledger.ApprovalFilter{Decided: true, Limit: recently})
 	if err != nil {
 		return w.failure(err)
 	}
-	v.Sections = w.sections(who, pending, all)
+	v.Sections, v.More = w.sections(who, pending, decided[:min(recently, len(decided))]), more
 	return &reply{Status: http.StatusOK, title: "Queue", name: "queue", data: v, eye: v.Eye}
 }
 
 // sections tells what the person may decide from what others have to.
-func (w *web) sections(who *identity, pending, all []queueRow) []queueSection {
+func (w *web) sections(who *identity, pending, decided []queueRow) []queueSection {
 	mine := queueSection{"mine", "Waiting for you", "Nothing waits for your decision. You are up to date.", nil}
 	others := queueSection{"others", "Waiting for others", "", nil}
 	for _, row := range pending {
@@ -74,23 +76,18 @@ func (w *web) sections(who *identity, pending, all []queueRow) []queueSection {
 			others.Rows = append(others.Rows, row)
 		}
 	}
-	done := queueSection{"decided", "Recently decided", "Nothing was decided yet.", nil}
-	for _, row := range all {
-		if row.ApprovalSummary.State != "pending" && len(done.Rows) < recently {
-			done.Rows = append(done.Rows, row)
-		}
-	}
+	done := queueSection{"decided", "Recently decided", "Nothing was decided yet.", decided}
 	if len(others.Rows) == 0 {
 		return []queueSection{mine, done}
 	}
 	return []queueSection{mine, others, done}
 }
 
-// list reads approvals of all tenants in one order: what waits by time left, then the latest.
-func (w *web) list(r *http.Request, who *identity, f ledger.ApprovalFilter) ([]queueRow, error) {
-	found, err := w.a.queue(r.Context(), who, f)
+// list reads approvals of all tenants in one order: what waits by time left, then the latest. There may be more than it has.
+func (w *web) list(r *http.Request, who *identity, f ledger.ApprovalFilter) ([]queueRow, bool, error) {
+	found, more, err := w.a.queue(r.Context(), who, f)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	rows := make([]queueRow, len(found))
 	for i := range found {
@@ -113,7 +110,7 @@ func (w *web) list(r *http.Request, who *identity, f ledger.ApprovalFilter) ([]q
 		}
 		return cmp.Or(ended(b).Compare(ended(a)), a.RequestedAt.Compare(b.RequestedAt))
 	})
-	return rows, nil
+	return rows, more, nil
 }
 
 func ended(row queueRow) time.Time {

@@ -1,0 +1,173 @@
+package contracts
+
+import (
+	"bytes"
+	"encoding/json"
+	"io/fs"
+	"maps"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+)
+
+// body is a body that encoding/json writes: as a value that sets every member, and as one that sets the required ones.
+type body struct{ full, least any }
+
+const (
+	sampleRun  = "01939e1c-0000-7000-8000-000000000001"
+	sampleHash = "0b5f8c7e3d2a19486f7e6d5c4b3a29180f1e2d3c4b5a69788796a5b4c3d2e1f0"
+)
+
+func sampleProposal() Proposal {
+	return Proposal{
+		ActionType: "crm.contact.update", Target: Target{System: "crm", RecordID: "c-1"},
+		ProposedChange: json.RawMessage(`{"fields":{"phone":"+49 30 1"}}`), CurrentVersion: "7",
+		Evidence:    []Evidence{{Source: "crm", Version: "7", ObservedAt: sampleMeta.Time, URL: "https://crm.example/c-1"}},
+		Assumptions: []string{"the number is current"}, Uncertainty: UncertaintyLow,
+		Model:           &Model{ProviderClass: "openai-compatible", Name: "m", Revision: "1"},
+		WorkflowVersion: "crm-enrichment@3",
+	}
+}
+
+func leastProposal() Proposal {
+	return Proposal{ActionType: "a", Target: Target{System: "s", RecordID: "r"}, ProposedChange: json.RawMessage(`{}`),
+		WorkflowVersion: "w@1"}
+}
+
+func sampleApproval() Approval {
+	at := sampleMeta.Time
+	return Approval{
+		ApprovalID: "01939e1c-0000-7000-8000-0000000000a1", TenantID: "demo", RunID: sampleRun, IdempotencyKey: "refund-4711",
+		CorrelationID: "ticket-4711", ActionType: "payment.refund", Target: ApprovalTarget{System: "payments", RecordID: "p-1"},
+		Audience: []string{"support-lead"}, Status: "approved", RequestedBy: "rita@example.test", RequestedAt: at, DecideBy: at,
+		DecidedAt: &at, Approvals: 1,
+	}
+}
+
+func sampleVotes() []Decision {
+	return []Decision{{Decision: DecisionApprove, ReviewerID: "nora", Reason: "charged twice", DecidedAt: sampleMeta.Time}}
+}
+
+// bodies are all of them, by their schema.
+func bodies() map[string]body {
+	waiting := sampleApproval()
+	waiting.Status, waiting.RequestedBy, waiting.DecidedAt, waiting.Approvals = "pending", "", nil, 0
+	card := ApprovalCard{Approval: sampleApproval(), IntentHash: sampleHash, IntentRevision: 1,
+		Intent:        json.RawMessage(`{"format":"holdpoint-intent-1"}`),
+		Reasons:       json.RawMessage(`[{"code":"rule_matched","rule_id":"r","pointer":"/amount","message":"It is much."}]`),
+		PolicyVersion: "v1", Quorum: 1, TypedReason: true, Decisions: sampleVotes(), ExecutionStatus: "executed",
+		RunState: StateCompleted, RunOutcome: OutcomeExecuted,
+		Effects: []Effect{{OperationID: "op", State: "completed", ExternalID: "re_1"}}}
+	problem := NewProblem(CodePayloadMismatch, "see both hashes")
+	problem.RunID, problem.Errors = "r", []FieldError{{Pointer: "/a", Detail: "is missing"}}
+	return map[string]body{
+		"proposal.v1": {sampleProposal(), leastProposal()},
+		"answer.v1": {Answer{
+			Result: ResultOutcomeUnknown, RunID: "r", IdempotencyKey: "k", State: StateApproved, Outcome: OutcomePartial,
+			Lease:   &Lease{Owner: sampleID, Version: 1, ExpiresAt: sampleMeta.Time},
+			Effects: []Effect{{OperationID: "op", State: "unknown", ExternalID: "x"}}, StatusURL: "/v1/runs/r",
+		}, Answer{Result: ResultAccepted, State: StateProcessing}},
+		"problem.v1":       {*problem, *NewProblem(CodeTooLarge, "")},
+		"approval.v1":      {sampleApproval(), waiting},
+		"approval_list.v1": {ApprovalList{[]Approval{sampleApproval()}}, ApprovalList{[]Approval{}}},
+		"approval_card.v1": {card, ApprovalCard{Approval: waiting, IntentHash: sampleHash, IntentRevision: 1,
+			Intent: json.RawMessage(`{}`), Reasons: json.RawMessage(`[]`), Quorum: 1, Decisions: []Decision{},
+			ExecutionStatus: "not_started", RunState: StateAwaitingHuman}},
+		"decision_request.v1": {
+			DecisionRequest{Decision: DecisionApprove, Reason: "charged twice", IntentHash: sampleHash, Token: "t"},
+			DecisionRequest{Decision: DecisionApprove, IntentHash: sampleHash}},
+		"withdrawal_request.v1": {WithdrawalRequest{Reason: "a mistake"}, WithdrawalRequest{Reason: "a mistake"}},
+		"decision_answer.v1": {
+			DecisionAnswer{ApprovalID: "a", Result: "approved", Status: "approved", Approvals: 1, Quorum: 1, Decisions: sampleVotes()},
+			DecisionAnswer{Result: "rejected", Status: "superseded", Decisions: []Decision{}}},
+		"renewal.v1": {Renewal{RunID: sampleRun, Owner: sampleID, Version: 1}, Renewal{Owner: sampleID, Version: 1}},
+		"submission.v1": {Submission{RunID: sampleRun, Owner: sampleID, Version: 1, Proposal: sampleProposal()},
+			Submission{Owner: sampleID, Version: 1, Proposal: leastProposal()}},
+		"failure.v1": {Failure{RunID: sampleRun, Owner: sampleID, Version: 1, Retryable: true, Reason: "no model", Invalid: true},
+			Failure{Owner: sampleID, Version: 1, Reason: "no model"}},
+		"run_query.v1": {RunQuery{RunID: sampleRun, Key: "k"}, RunQuery{}},
+	}
+}
+
+func TestBodies(t *testing.T) {
+	t.Parallel()
+
+	t.Run("MarshalledBodiesAreValidAndSetEveryMemberOfTheirSchema", func(t *testing.T) {
+		t.Parallel()
+		for name, b := range bodies() {
+			text, err := json.Marshal(b.full)
+			require.NoError(t, err)
+			require.NoError(t, validate(t, name, text), name)
+			doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+			require.NoError(t, err)
+			requireCovers(t, name, readSchema(t, name), doc)
+		}
+	})
+
+	t.Run("ABodyOfRequiredMembersAloneIsValidAndHasNoOther", func(t *testing.T) {
+		t.Parallel()
+		for name, b := range bodies() {
+			text, err := json.Marshal(b.least)
+			require.NoError(t, err)
+			require.NoError(t, validate(t, name, text), name)
+			var members map[string]any
+			require.NoError(t, json.Unmarshal(text, &members))
+			required, _ := readSchema(t, name)["required"].([]any)
+			for member := range members {
+				require.Contains(t, required, member, "%s: Go always writes %s", name, member)
+			}
+		}
+	})
+
+	t.Run("EveryGoldenIsReadAndWrittenBack", func(t *testing.T) {
+		t.Parallel()
+		for name, b := range bodies() {
+			golden := readGolden(t, filepath.Join("bodies", name))
+			require.NoError(t, validate(t, name, golden), name)
+			got := reflect.New(reflect.TypeOf(b.full))
+			decoder := json.NewDecoder(bytes.NewReader(golden))
+			decoder.DisallowUnknownFields()
+			require.NoError(t, decoder.Decode(got.Interface()), name)
+			text, err := json.Marshal(got.Interface())
+			require.NoError(t, err)
+			require.JSONEq(t, string(golden), string(text), name)
+			want, err := json.Marshal(b.full)
+			require.NoError(t, err)
+			require.JSONEq(t, string(want), string(text), name)
+		}
+	})
+
+	t.Run("EverySchemaIsOfAnEventOrOfABodyAndEveryBodyHasItsGolden", func(t *testing.T) {
+		t.Parallel()
+		files, err := fs.Glob(Schemas(), "*.json")
+		require.NoError(t, err)
+		var have, goldens []string
+		for _, file := range files {
+			have = append(have, strings.TrimSuffix(file, ".json"))
+		}
+		require.ElementsMatch(t, append(slices.Collect(maps.Keys(samples())), slices.Collect(maps.Keys(bodies()))...), have)
+		entries, err := os.ReadDir("testdata/golden/bodies")
+		require.NoError(t, err)
+		for _, entry := range entries {
+			goldens = append(goldens, strings.TrimSuffix(entry.Name(), ".json"))
+		}
+		require.ElementsMatch(t, slices.Collect(maps.Keys(bodies())), goldens)
+	})
+}
+
+// TestRequestBodiesAreClosed keeps schemas of what is refused apart from schemas of what may grow.
+func TestRequestBodiesAreClosed(t *testing.T) {
+	t.Parallel()
+	closed := []string{"proposal.v1", "decision_request.v1", "withdrawal_request.v1", "renewal.v1", "submission.v1", "failure.v1",
+		"run_query.v1"}
+	for name := range bodies() {
+		_, isClosed := readSchema(t, name)["additionalProperties"]
+		require.Equal(t, slices.Contains(closed, name), isClosed, name)
+	}
+}
