@@ -111,6 +111,7 @@ type NoticeResult struct {
 	Address
 	Err   error         // nil: sent
 	Again time.Duration // after an error: when to try again, 0 for never
+	Moot  bool          // nobody was told, because the approval did not wait any more
 }
 
 const recordNoticesSQL = `
@@ -143,6 +144,8 @@ func (l *Ledger) RecordNotices(ctx context.Context, results []NoticeResult) erro
 
 func (r *NoticeResult) state() string {
 	switch {
+	case r.Moot:
+		return "moot"
 	case r.Err == nil:
 		return "sent"
 	case r.Again == 0:

@@ -34,7 +34,8 @@ type facts struct {
 	decideBy      time.Time
 	executeWithin time.Duration
 	runState      string
-	current       bool // the approval's intent is the run's latest
+	outcomeReason string // of the run, where it has ended
+	current       bool   // the approval's intent is the run's latest
 	key           string
 	correlationID string
 	traceParent   string
@@ -69,6 +70,8 @@ func (r *ruling) decide() {
 		r.answer.Result = VoteUnknown
 	case r.vote != nil && f.stored(r.vote):
 		r.answer.Result = f.standing()
+	case r.withdrawal != nil && f.state == ApprovalSuperseded && f.outcomeReason == r.withdrawal.outcomeReason():
+		r.answer.Result = VoteRejected // by this withdrawal: the answer to its COMMIT was lost, or it was sent again
 	case f.state != ApprovalPending:
 		r.answer.Result = VoteLate
 	case r.expiry:
@@ -78,7 +81,7 @@ func (r *ruling) decide() {
 	case f.runState != RunAwaitingHuman || !f.current:
 		r.answer.Result = VoteChanged
 	case r.withdrawal != nil:
-		r.end("withdraw", "Withdrawn by "+r.withdrawal.By+": "+r.withdrawal.Reason)
+		r.end("withdraw", r.withdrawal.outcomeReason())
 	default:
 		r.count()
 	}

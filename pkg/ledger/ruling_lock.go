@@ -45,7 +45,7 @@ cross join lateral (
 ) e`
 
 	runFactsSQL = `
-select i.ord, r.state, n.revision = r.intent_revision, r.idempotency_key, r.correlation_id, r.traceparent, n.revision, n.action_type,
+select i.ord, r.state, coalesce(r.outcome_reason, ''), n.revision = r.intent_revision, r.idempotency_key, r.correlation_id, r.traceparent, n.revision, n.action_type,
   clock_timestamp()
 from unnest($1::text[], $2::uuid[], $3::uuid[]) with ordinality as i(tenant_id, run_id, approval_id, ord)
 cross join lateral (select * from runs r where r.tenant_id = i.tenant_id and r.run_id = i.run_id limit 1) r
@@ -162,9 +162,10 @@ func readCast(rows pgx.Rows, batch []*ruling) error {
 func readRunFacts(rows pgx.Rows, batch []*ruling) error {
 	var ord int
 	var f facts
-	_, err := pgx.ForEachRow(rows, []any{&ord, &f.runState, &f.current, &f.key, &f.correlationID, &f.traceParent, &f.revision, &f.actionType,
+	_, err := pgx.ForEachRow(rows, []any{&ord, &f.runState, &f.outcomeReason, &f.current, &f.key, &f.correlationID, &f.traceParent, &f.revision, &f.actionType,
 		&f.now}, func() error {
 		into := &batch[ord-1].locked
+		into.outcomeReason = f.outcomeReason
 		into.runState, into.current, into.key, into.correlationID, into.traceParent = f.runState, f.current, f.key, f.correlationID, f.traceParent
 		into.revision, into.actionType, into.now = f.revision, f.actionType, f.now
 		return nil

@@ -128,13 +128,15 @@ type Refused struct {
 	Channel           string
 }
 
-// RecordRefusal keeps that somebody was turned away. It moves nothing.
+// RecordRefusal keeps that somebody was turned away, once, also where the answer to the COMMIT is lost. It moves nothing.
 func (l *Ledger) RecordRefusal(ctx context.Context, r Refused) error {
+	id := uuid.New()
 	return l.command(ctx, "record refusal", func(ctx context.Context) error {
 		return l.transaction(ctx, l.site("record_refusal"), []string{r.RunID.String()}, func(tx pgx.Tx) error {
 			_, err := tx.Exec(ctx, `insert into audit_events (tenant_id, run_id, actor, move, detail)
-values ($1, $2, $3, 'refuse_vote', jsonb_build_object('approval_id', $4::uuid, 'issuer', $5::text, 'subject', $6::text, 'decision', $7::text,
-  'code', $8::text, 'channel', $9::text))`, r.TenantID, r.RunID, r.By, r.ApprovalID, r.Issuer, r.Subject, storable(r.Decision), r.Code, r.Channel)
+select $1, $2, $3, 'refuse_vote', jsonb_build_object('approval_id', $4::uuid, 'issuer', $5::text, 'subject', $6::text, 'decision', $7::text,
+  'code', $8::text, 'channel', $9::text, 'refusal_id', $10::uuid)
+where not exists (select from audit_events a where a.tenant_id = $1 and a.run_id = $2 and a.detail->>'refusal_id' = $10::uuid::text)`, r.TenantID, r.RunID, r.By, r.ApprovalID, r.Issuer, r.Subject, storable(r.Decision), r.Code, r.Channel, id)
 			return err
 		})
 	})

@@ -97,7 +97,10 @@ type Withdrawal struct {
 	By, Reason string
 }
 
-// Withdraw ends the run of a pending approval without a decision. The answer's Result is VoteRejected where it did.
+func (w *Withdrawal) outcomeReason() string { return "Withdrawn by " + w.By + ": " + w.Reason }
+
+// Withdraw ends the run of a pending approval without a decision. The answer's Result is VoteRejected where it did,
+// also when the same withdrawal is made again.
 func (l *Ledger) Withdraw(ctx context.Context, w Withdrawal) (Voted, error) {
 	var answer Voted
 	w.Reason = storable(w.Reason)

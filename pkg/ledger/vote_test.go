@@ -113,6 +113,23 @@ and e.subject = 'holdpoint.internal.effect.requested'`, asked.Effect.RunID))
 		require.Equal(t, ledger.RunAwaitingHuman, b.Run("k").State)
 	})
 
+	t.Run("AWithdrawalThatIsMadeAgainIsToldThatItStands", func(t *testing.T) {
+		t.Parallel()
+		b := ledgertest.New(t)
+		asked := b.Asked("k")[0]
+		w := ledger.Withdrawal{TenantID: asked.Effect.TenantID, RunID: asked.Effect.RunID, ApprovalID: asked.ApprovalID, By: "rita", Reason: "a mistake"}
+		for range 3 {
+			voted, err := b.Approval.Withdraw(t.Context(), w)
+			require.NoError(t, err)
+			require.Equal(t, ledger.VoteRejected, voted.Result)
+		}
+		require.Equal(t, 1, b.Count(`select count(*) from audit_events where move = 'withdraw'`))
+		w.By = "otto"
+		voted, err := b.Approval.Withdraw(t.Context(), w)
+		require.NoError(t, err)
+		require.Equal(t, ledger.VoteLate, voted.Result)
+	})
+
 	t.Run("AnUnknownApprovalIsSaidToBeUnknown", func(t *testing.T) {
 		t.Parallel()
 		b := ledgertest.New(t)

@@ -239,8 +239,15 @@ func (a *Approval) routes() http.Handler {
 	mux := http.NewServeMux()
 	a.apiRoutes(mux)
 	a.web.routes(mux)
-	return mux
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), answerWithin)
+		defer cancel()
+		mux.ServeHTTP(w, r.WithContext(ctx))
+	})
 }
+
+// answerWithin ends a request that hangs in the database or at the provider, before the server cuts its connection.
+const answerWithin = 30 * time.Second
 
 // httpClient is what the provider is asked with.
 func (s *Settings) httpClient() *http.Client {

@@ -36,6 +36,8 @@ const (
 type sender interface {
 	// recipients are the addresses of the channel; one "" where it has no addresses.
 	recipients() []string
+	// private reports whether what is sent is read by nobody on its way. Only then may it hold a token (A2).
+	private() bool
 	send(ctx context.Context, m *message) error
 }
 
@@ -46,7 +48,7 @@ type message struct {
 	Recipient string
 	Tenant    string
 	Asked     ledger.Asked
-	Link      string // with a token that was minted for this delivery
+	Link      string // with a token that was minted for this delivery, where the way is private
 }
 
 // announce plans who is told of new approvals. Nothing is sent before the approval is committed (A1).
@@ -115,10 +117,13 @@ func (a *Approval) notify(ctx context.Context) (bool, error) {
 
 // deliver sends one notification and records what became of it.
 func (a *Approval) deliver(ctx context.Context, n *ledger.Notice) {
-	err := a.tell(ctx, n)
-	result := ledger.NoticeResult{Err: err,
+	told, err := a.tell(ctx, n)
+	result := ledger.NoticeResult{Err: err, Moot: err == nil && !told,
 		Address: ledger.Address{TenantID: n.TenantID, ApprovalID: n.ApprovalID, Channel: n.Channel, Recipient: n.Recipient}}
 	outcome := "sent"
+	if result.Moot {
+		outcome = "moot"
+	}
 	if err != nil {
 		outcome = "failed"
 		if n.Attempt < maxAttempts {
@@ -148,21 +153,27 @@ func waitAfter(attempt int) time.Duration {
 }
 
 // tell mints the token and sends. An approval that does not wait any more is told to nobody.
-func (a *Approval) tell(ctx context.Context, n *ledger.Notice) error {
+func (a *Approval) tell(ctx context.Context, n *ledger.Notice) (told bool, err error) {
 	t := a.tenants[n.TenantID]
 	if t == nil || t.channels[n.Channel] == nil {
-		return fmt.Errorf("channel %s is not configured here any more", n.Channel)
+		return false, fmt.Errorf("channel %s is not configured here any more", n.Channel)
+	}
+	m := &message{
+		ID: n.ApprovalID.String() + "." + n.Channel + "." + n.Recipient, Recipient: n.Recipient, Tenant: t.DisplayName, Asked: n.Asked,
+		Link: a.settings.PublicURL + "/approvals/" + n.ApprovalID.String(),
+	}
+	channel := t.channels[n.Channel]
+	if !channel.private() {
+		return true, channel.send(ctx, m)
 	}
 	token := newToken()
 	minted, err := a.minted.Do(ctx, ledger.Token{Hash: tokenHash(token), TenantID: n.TenantID, RunID: n.RunID,
 		ApprovalID: n.ApprovalID, Recipient: n.Channel + " " + n.Recipient, Decisions: []string{ledger.Approve, ledger.Reject}})
 	if err != nil || !minted {
-		return err
+		return false, err
 	}
-	return t.channels[n.Channel].send(ctx, &message{
-		ID: n.ApprovalID.String() + "." + n.Channel + "." + n.Recipient, Recipient: n.Recipient, Tenant: t.DisplayName, Asked: n.Asked,
-		Link: a.settings.PublicURL + linkPath + token,
-	})
+	m.Link = a.settings.PublicURL + linkPath + token
+	return true, channel.send(ctx, m)
 }
 
 // linkPath is where links of messages lead.

@@ -19,7 +19,8 @@ import (
 
 // pigeon is a channel that keeps what it is given.
 type pigeon struct {
-	to []string
+	to   []string
+	open bool // anybody may read what it carries
 
 	mu   sync.Mutex
 	sent []message
@@ -27,6 +28,7 @@ type pigeon struct {
 }
 
 func (p *pigeon) recipients() []string { return p.to }
+func (p *pigeon) private() bool        { return !p.open }
 
 func (p *pigeon) send(_ context.Context, m *message) error {
 	p.mu.Lock()
@@ -154,6 +156,32 @@ func TestNotify(t *testing.T) {
 		g.turn()
 		require.Empty(t, p.sent)
 		require.Equal(t, "mail nora@example.test moot 0", g.notices())
+	})
+
+	t.Run("WhatHasRunOutMeanwhileIsToldToNobodyEither", func(t *testing.T) {
+		t.Parallel()
+		p := &pigeon{to: []string{"nora@example.test"}}
+		g := loft(t, p)
+		g.waiting("k")
+		_, err := g.announce(t.Context())
+		require.NoError(t, err)
+		g.Exec(`update approvals set decide_by = clock_timestamp()`)
+		g.turn()
+		require.Empty(t, p.sent)
+		require.Equal(t, "mail nora@example.test moot 1", g.notices())
+	})
+
+	t.Run("WhereOthersMayReadItTheLinkHoldsNoToken", func(t *testing.T) { // A2
+		t.Parallel()
+		p := &pigeon{to: []string{"nora@example.test"}, open: true}
+		g := loft(t, p)
+		asked := g.waiting("k")
+		g.turn()
+		require.Equal(t, "http://127.0.0.1:7075"+cardPath(asked), p.sent[0].Link)
+		require.Zero(t, g.Count(`select count(*) from approval_tokens`))
+		for address, private := range map[string]bool{"https://desk.example/x": true, "http://127.0.0.1:1/x": true, "http://desk.example/x": false} {
+			require.Equal(t, private, (&webhookSender{url: address}).private(), address)
+		}
 	})
 
 	t.Run("ChannelsOfOtherRolesAreNotUsed", func(t *testing.T) {

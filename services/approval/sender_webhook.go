@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"os"
 	"strconv"
 	"strings"
@@ -61,6 +62,12 @@ func webhookSecret(w *config.Webhook) (string, error) {
 }
 
 func (s *webhookSender) recipients() []string { return []string{""} }
+
+// private: https, or http to this machine.
+func (s *webhookSender) private() bool {
+	u, err := url.Parse(s.url)
+	return err == nil && (u.Scheme == "https" || loopback(u.Hostname()))
+}
 
 // notification is the body of a webhook.
 type notification struct {
