@@ -146,6 +146,60 @@ func TestLostAnswer(t *testing.T) {
 		})
 	})
 
+	t.Run("VoteCountsOnce", func(t *testing.T) {
+		t.Parallel()
+		each(t, transaction, ledger.Approval, func(t *testing.T, b *ledgertest.Bench, l *ledger.Ledger, arm func(int)) {
+			asked := b.Asked("k1", "k2", "k3")
+			short := asked[2].Vote("nora", ledger.Approve)
+			short.Quorum = 2
+			arm(0)
+			voted, err := l.Vote(t.Context(), []ledger.Vote{asked[0].Vote("nora", ledger.Approve), asked[1].Vote("nora", ledger.Reject), short})
+			require.NoError(t, err)
+			require.Equal(t, []string{ledger.VoteApproved, ledger.VoteRejected, ledger.VoteCounted},
+				[]string{voted[0].Result, voted[1].Result, voted[2].Result})
+			require.Equal(t, 3, b.Count(`select count(*) from reviews`))
+			require.Equal(t, 1, b.Count(`select count(*) from effects`))
+			require.Equal(t, 3, b.Count(`select count(*) from event_log where convert_from(payload, 'UTF8')::json->>'type' = $1`,
+				contracts.TypeApprovalDecided))
+		})
+	})
+
+	t.Run("WithdrawalCountsAsMade", func(t *testing.T) {
+		t.Parallel()
+		each(t, transaction, ledger.Approval, func(t *testing.T, b *ledgertest.Bench, l *ledger.Ledger, arm func(int)) {
+			a := b.Asked("k1")[0]
+			arm(0)
+			voted, err := l.Withdraw(t.Context(), ledger.Withdrawal{TenantID: a.Effect.TenantID, RunID: a.Effect.RunID,
+				ApprovalID: a.ApprovalID, By: "rita", Reason: "a mistake"})
+			require.NoError(t, err)
+			require.Equal(t, ledger.VoteRejected, voted.Result)
+		})
+	})
+
+	t.Run("RefusalIsKeptOnce", func(t *testing.T) {
+		t.Parallel()
+		each(t, transaction, ledger.Approval, func(t *testing.T, b *ledgertest.Bench, l *ledger.Ledger, arm func(int)) {
+			a := b.Asked("k1")[0]
+			arm(0)
+			require.NoError(t, l.RecordRefusal(t.Context(), ledger.Refused{TenantID: a.Effect.TenantID, RunID: a.Effect.RunID,
+				ApprovalID: a.ApprovalID, By: "carl", Issuer: "i", Subject: "carl", Decision: ledger.Approve, Code: "wrong_role", Channel: "api"}))
+			require.Equal(t, 1, b.Count(`select count(*) from audit_events where move = 'refuse_vote'`))
+		})
+	})
+
+	t.Run("TokenIsMintedOnce", func(t *testing.T) {
+		t.Parallel()
+		each(t, transaction, ledger.Approval, func(t *testing.T, b *ledgertest.Bench, l *ledger.Ledger, arm func(int)) {
+			a := b.Asked("k1")[0]
+			arm(0)
+			minted, err := l.MintTokens(t.Context(), []ledger.Token{{Hash: make([]byte, 32), TenantID: a.Effect.TenantID, RunID: a.Effect.RunID,
+				ApprovalID: a.ApprovalID, Recipient: "mail a@example", Decisions: []string{ledger.Approve}}})
+			require.NoError(t, err)
+			require.Equal(t, []bool{true}, minted)
+			require.Equal(t, 1, b.Count(`select count(*) from approval_tokens where spent_at is null`))
+		})
+	})
+
 	t.Run("SwitchIsClosed", func(t *testing.T) {
 		t.Parallel()
 		each(t, transaction, ledger.Operator, func(t *testing.T, b *ledgertest.Bench, l *ledger.Ledger, arm func(int)) {
