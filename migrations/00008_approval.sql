@@ -90,17 +90,16 @@ grant select on runs, run_payloads, intents, policy_decisions, approvals, author
   reviews, approval_tokens, notifications, audit_events to holdpoint_approval;
 grant insert on audit_events, event_log, pending, notifications, approval_tokens to holdpoint_approval;
 grant update (state, outcome, outcome_reason, version, next_check_at, updated_at, ended_at) on runs to holdpoint_approval;
-grant update (state, decided_at, announced) on approvals to holdpoint_approval, holdpoint_operator;
+grant update (state, decided_at, announced) on approvals to holdpoint_approval;
 grant insert (tenant_id, run_id, approval_id, ordinal, command_id, decision, issuer, subject, reviewer_id, authority, reason, channel,
   intent_hash, page_digest, decided_at) on reviews to holdpoint_approval;
-grant update (spent_at) on approval_tokens to holdpoint_approval, holdpoint_operator;
+grant update (spent_at) on approval_tokens to holdpoint_approval;
 grant update (state, attempts, next_at, last_error, sent_at) on notifications to holdpoint_approval;
 grant insert (tenant_id, run_id, intent_hash, authorization_id, approval_id, approval_state, execute_by) on authorizations
   to holdpoint_approval;
 grant insert (tenant_id, run_id, revision, ordinal, intent_hash, authorization_id, operation_id, action_type, connector, operation,
   target_system, target_record, execute_by, next_check_at) on effects to holdpoint_approval;
 grant update (state, hold_reason, open, authorization_id, execute_by, next_check_at, updated_at) on effects to holdpoint_approval;
-grant update (state, hold_reason, open, next_check_at, updated_at) on effects to holdpoint_operator;
 grant select, insert, update, delete on sessions to holdpoint_approval;
 grant select on reviews, approval_tokens, notifications to holdpoint_operator;
 

@@ -134,7 +134,7 @@ decided_at = case when $2 <> 'pending' then now() end where run_id = $1`, used.R
 func TestGrants(t *testing.T) { // D1
 	t.Parallel()
 	b := ledgertest.New(t)
-	services := []string{ledger.Intake, ledger.Policy, "approval", ledger.Dispatcher, ledger.Reconciler, ledger.Relay, ledger.Operator}
+	services := []string{ledger.Intake, ledger.Policy, ledger.Approval, ledger.Dispatcher, ledger.Reconciler, ledger.Relay, ledger.Operator}
 	pools := map[string]*pgxpool.Pool{}
 	for _, service := range services {
 		pools[service] = b.DB.Pool("holdpoint_" + service)
@@ -154,37 +154,41 @@ func TestGrants(t *testing.T) { // D1
 		"ApprovedApproval": {`insert into approvals (tenant_id, run_id, intent_hash, approval_id, state, action_type, audience, reasons,
 correlation_id, decide_by, execute_within) select 't', gen_random_uuid(), '', gen_random_uuid(), 'approved', 'a', '{}', '{}', '', now(),
 interval '1 hour' where false`, all()},
-		"DecidedApproval": {`update approvals set state = 'approved', decided_at = now() where false`, all()},
+		"DecidedApproval": {`update approvals set state = 'approved', decided_at = now() where false`, all(ledger.Approval)},
 		"Authorization": {`insert into authorizations (tenant_id, run_id, intent_hash, authorization_id, decision_id, decision_route, execute_by)
 select 't', gen_random_uuid(), '', gen_random_uuid(), gen_random_uuid(), 'auto', now() where false`, all(ledger.Policy)},
 		"AuthorizationOnAnApproval": {`insert into authorizations (tenant_id, run_id, intent_hash, authorization_id, approval_id,
-approval_state, execute_by) select 't', gen_random_uuid(), '', gen_random_uuid(), gen_random_uuid(), 'approved', now() where false`, all()},
+approval_state, execute_by) select 't', gen_random_uuid(), '', gen_random_uuid(), gen_random_uuid(), 'approved', now() where false`, all(ledger.Approval)},
 		"Decision": {`insert into policy_decisions (tenant_id, run_id, intent_hash, decision_id, route, policy_version, inputs_hash, reasons)
 select 't', gen_random_uuid(), '', gen_random_uuid(), 'auto', '', '', '{}' where false`, all(ledger.Policy)},
 		"PendingEffect": {`insert into effects (tenant_id, run_id, revision, ordinal, intent_hash, authorization_id, operation_id, action_type,
 connector, operation, target_system, target_record, execute_by, next_check_at)
-select 't', gen_random_uuid(), 1, 1, '', gen_random_uuid(), '', '', '', '', '', '', now(), now() where false`, all(ledger.Policy)},
+select 't', gen_random_uuid(), 1, 1, '', gen_random_uuid(), '', '', '', '', '', '', now(), now() where false`, all(ledger.Policy, ledger.Approval)},
 		"SendingEffect": {`insert into effects (tenant_id, run_id, revision, ordinal, intent_hash, authorization_id, operation_id, action_type,
 connector, operation, target_system, target_record, execute_by, next_check_at, state)
 select 't', gen_random_uuid(), 1, 1, '', gen_random_uuid(), '', '', '', '', '', '', now(), now(), 'sending' where false`, all()},
 		"EffectThatPointsElsewhere": {`update effects set target_record = '' where false`, all()},
 		"EffectUnderAnotherIntent":  {`update effects set intent_hash = '' where false`, all()},
-		"EffectWithMoreTime":        {`update effects set execute_by = now() where false`, all()},
+		"EffectWithMoreTime":        {`update effects set execute_by = now() where false`, all(ledger.Approval)},
 		"LeasedEffect":              {`update effects set state = 'sending', lease_owner = gen_random_uuid() where false`, all(ledger.Dispatcher, ledger.Reconciler, ledger.Operator)},
 		"Attempt":                   {`insert into effect_attempts (tenant_id, run_id, revision, ordinal, attempt, owner, switch_epoch) select 't', gen_random_uuid(), 1, 1, 1, gen_random_uuid(), 1 where false`, all(ledger.Dispatcher)},
 		"AttemptOfAnotherOwner":     {`update effect_attempts set owner = gen_random_uuid() where false`, all()},
-		"Lookup":                    {`insert into lookups (tenant_id, run_id, revision, ordinal, lookup, verdict, conclusive, evidence) select 't', gen_random_uuid(), 1, 1, 1, '', true, '' where false`, all(ledger.Reconciler)},
-		"Run":                       {`insert into runs (tenant_id, run_id, idempotency_key) select 't', gen_random_uuid(), '' where false`, all(ledger.Intake)},
-		"RunUnderAnotherKey":        {`update runs set idempotency_key = '' where false`, all()},
-		"RunWithAnotherPayload":     {`update runs set payload_hash = '' where false`, all()},
-		"RunWithAnotherOwner":       {`update runs set lease_owner = null where false`, all(ledger.Intake)},
-		"Intent":                    {`insert into intents (tenant_id, run_id, intent_hash) select 't', gen_random_uuid(), '' where false`, all(ledger.Intake)},
-		"KillSwitch":                {`update kill_switches set closed = false where false`, all(ledger.Operator)},
-		"KillSwitchEpoch":           {`update kill_switch_epoch set epoch = 1 where false`, all(ledger.Operator)},
-		"HistoryOfTheKillSwitch":    {`delete from kill_switch_changes where false`, all()},
-		"Published":                 {`delete from pending where false`, all(ledger.Relay)},
-		"Partitions":                {`select maintain_partitions(7, 14)`, all(ledger.Relay)},
-		"Table":                     {`create table mine ()`, all()},
+		"Vote": {`insert into reviews (tenant_id, run_id, approval_id, ordinal) select 't', gen_random_uuid(), gen_random_uuid(), 1 where false`,
+			all(ledger.Approval)},
+		"Token":                  {`insert into approval_tokens (token_hash) select '' where false`, all(ledger.Approval)},
+		"TokenThatLivesLonger":   {`update approval_tokens set expires_at = now() where false`, all()},
+		"Lookup":                 {`insert into lookups (tenant_id, run_id, revision, ordinal, lookup, verdict, conclusive, evidence) select 't', gen_random_uuid(), 1, 1, 1, '', true, '' where false`, all(ledger.Reconciler)},
+		"Run":                    {`insert into runs (tenant_id, run_id, idempotency_key) select 't', gen_random_uuid(), '' where false`, all(ledger.Intake)},
+		"RunUnderAnotherKey":     {`update runs set idempotency_key = '' where false`, all()},
+		"RunWithAnotherPayload":  {`update runs set payload_hash = '' where false`, all()},
+		"RunWithAnotherOwner":    {`update runs set lease_owner = null where false`, all(ledger.Intake)},
+		"Intent":                 {`insert into intents (tenant_id, run_id, intent_hash) select 't', gen_random_uuid(), '' where false`, all(ledger.Intake)},
+		"KillSwitch":             {`update kill_switches set closed = false where false`, all(ledger.Operator)},
+		"KillSwitchEpoch":        {`update kill_switch_epoch set epoch = 1 where false`, all(ledger.Operator)},
+		"HistoryOfTheKillSwitch": {`delete from kill_switch_changes where false`, all()},
+		"Published":              {`delete from pending where false`, all(ledger.Relay)},
+		"Partitions":             {`select maintain_partitions(7, 14)`, all(ledger.Relay)},
+		"Table":                  {`create table mine ()`, all()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -200,7 +204,7 @@ select 't', gen_random_uuid(), 1, 1, '', gen_random_uuid(), '', '', '', '', '', 
 	}
 
 	for _, table := range []string{"audit_events", "event_log", "policy_decisions", "authorizations", "intents", "run_payloads",
-		"run_conflicts", "lookups", "kill_switch_changes"} {
+		"run_conflicts", "lookups", "kill_switch_changes", "reviews"} {
 		t.Run("NobodyChangesOrRemovesFrom_"+table, func(t *testing.T) {
 			t.Parallel()
 			for _, service := range services {
