@@ -18,7 +18,7 @@ type Approval struct {
 	Status         string         `json:"status"`                 // pending, approved, rejected, expired or superseded
 	RequestedBy    string         `json:"requested_by,omitempty"` // as the event says it
 	RequestedAt    time.Time      `json:"requested_at"`
-	DecideBy       time.Time      `json:"decide_by"` // a decision counts while it is before this, by the database's clock
+	DecideBy       time.Time      `json:"decide_by"` // a decision counts before this, by the database's clock
 	DecidedAt      *time.Time     `json:"decided_at,omitempty"`
 	Approvals      int            `json:"approvals"` // votes to approve so far
 }
@@ -72,13 +72,14 @@ type WithdrawalRequest struct {
 	Reason string `json:"reason"`
 }
 
-// DecisionAnswer says what a decision came to (schemas/decision_answer.v1.json). With a conflict its members stand beside those
-// of a Problem in one object, and tell what stands (A8).
+// DecisionAnswer says what a decision came to (schemas/decision_answer.v1.json). With a conflict its members stand beside
+// those of a Problem in one object, and tell what stands (A8).
 type DecisionAnswer struct {
-	ApprovalID string     `json:"approval_id"`
-	Result     string     `json:"decision_result"` // approved, rejected, counted, already_decided, already_voted, expired, changed, token_spent
-	Status     string     `json:"approval_status"` // of the approval now
-	Approvals  int        `json:"approvals"`
-	Quorum     int        `json:"quorum"`
-	Decisions  []Decision `json:"decisions"`
+	ApprovalID string `json:"approval_id"`
+	// Result is approved, rejected, counted, already_decided, already_voted, expired, changed or token_spent.
+	Result    string     `json:"decision_result"`
+	Status    string     `json:"approval_status"` // of the approval now
+	Approvals int        `json:"approvals"`
+	Quorum    int        `json:"quorum"`
+	Decisions []Decision `json:"decisions"`
 }

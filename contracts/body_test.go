@@ -28,7 +28,8 @@ func sampleProposal() Proposal {
 	return Proposal{
 		ActionType: "crm.contact.update", Target: Target{System: "crm", RecordID: "c-1"},
 		ProposedChange: json.RawMessage(`{"fields":{"phone":"+49 30 1"}}`), CurrentVersion: "7",
-		Evidence:    []Evidence{{Source: "crm", Version: "7", ObservedAt: sampleMeta.Time, URL: "https://crm.example/c-1"}},
+		Evidence: []Evidence{
+			{Source: "crm", Version: "7", ObservedAt: sampleMeta.Time, URL: "https://crm.example/c-1"}},
 		Assumptions: []string{"the number is current"}, Uncertainty: UncertaintyLow,
 		Model:           &Model{ProviderClass: "openai-compatible", Name: "m", Revision: "1"},
 		WorkflowVersion: "crm-enrichment@3",
@@ -43,15 +44,16 @@ func leastProposal() Proposal {
 func sampleApproval() Approval {
 	at := sampleMeta.Time
 	return Approval{
-		ApprovalID: "01939e1c-0000-7000-8000-0000000000a1", TenantID: "demo", RunID: sampleRun, IdempotencyKey: "refund-4711",
-		CorrelationID: "ticket-4711", ActionType: "payment.refund", Target: ApprovalTarget{System: "payments", RecordID: "p-1"},
-		Audience: []string{"support-lead"}, Status: "approved", RequestedBy: "rita@example.test", RequestedAt: at, DecideBy: at,
-		DecidedAt: &at, Approvals: 1,
+		ApprovalID: "01939e1c-0000-7000-8000-0000000000a1", TenantID: "demo", RunID: sampleRun,
+		IdempotencyKey: "refund-4711", CorrelationID: "ticket-4711", ActionType: "payment.refund",
+		Target: ApprovalTarget{System: "payments", RecordID: "p-1"}, Audience: []string{"support-lead"},
+		Status: "approved", RequestedBy: "rita@example.test", RequestedAt: at, DecideBy: at, DecidedAt: &at, Approvals: 1,
 	}
 }
 
 func sampleVotes() []Decision {
-	return []Decision{{Decision: DecisionApprove, ReviewerID: "nora", Reason: "charged twice", DecidedAt: sampleMeta.Time}}
+	return []Decision{
+		{Decision: DecisionApprove, ReviewerID: "nora", Reason: "charged twice", DecidedAt: sampleMeta.Time}}
 }
 
 // bodies are all of them, by their schema.
@@ -60,7 +62,7 @@ func bodies() map[string]body {
 	waiting.Status, waiting.RequestedBy, waiting.DecidedAt, waiting.Approvals = "pending", "", nil, 0
 	card := ApprovalCard{Approval: sampleApproval(), IntentHash: sampleHash, IntentRevision: 1,
 		Intent:        json.RawMessage(`{"format":"holdpoint-intent-1"}`),
-		Reasons:       json.RawMessage(`[{"code":"rule_matched","rule_id":"r","pointer":"/amount","message":"It is much."}]`),
+		Reasons:       json.RawMessage(`[{"code":"rule_matched","rule_id":"r","pointer":"/a","message":"It is much."}]`),
 		PolicyVersion: "v1", Quorum: 1, TypedReason: true, Decisions: sampleVotes(), ExecutionStatus: "executed",
 		RunState: StateCompleted, RunOutcome: OutcomeExecuted,
 		Effects: []Effect{{OperationID: "op", State: "completed", ExternalID: "re_1"}}}
@@ -84,12 +86,14 @@ func bodies() map[string]body {
 			DecisionRequest{Decision: DecisionApprove, IntentHash: sampleHash}},
 		"withdrawal_request.v1": {WithdrawalRequest{Reason: "a mistake"}, WithdrawalRequest{Reason: "a mistake"}},
 		"decision_answer.v1": {
-			DecisionAnswer{ApprovalID: "a", Result: "approved", Status: "approved", Approvals: 1, Quorum: 1, Decisions: sampleVotes()},
+			DecisionAnswer{ApprovalID: "a", Result: "approved", Status: "approved", Approvals: 1, Quorum: 1,
+				Decisions: sampleVotes()},
 			DecisionAnswer{Result: "rejected", Status: "superseded", Decisions: []Decision{}}},
 		"renewal.v1": {Renewal{RunID: sampleRun, Owner: sampleID, Version: 1}, Renewal{Owner: sampleID, Version: 1}},
 		"submission.v1": {Submission{RunID: sampleRun, Owner: sampleID, Version: 1, Proposal: sampleProposal()},
 			Submission{Owner: sampleID, Version: 1, Proposal: leastProposal()}},
-		"failure.v1": {Failure{RunID: sampleRun, Owner: sampleID, Version: 1, Retryable: true, Reason: "no model", Invalid: true},
+		"failure.v1": {
+			Failure{RunID: sampleRun, Owner: sampleID, Version: 1, Retryable: true, Reason: "no model", Invalid: true},
 			Failure{Owner: sampleID, Version: 1, Reason: "no model"}},
 		"run_query.v1": {RunQuery{RunID: sampleRun, Key: "k"}, RunQuery{}},
 	}
@@ -151,7 +155,8 @@ func TestBodies(t *testing.T) {
 		for _, file := range files {
 			have = append(have, strings.TrimSuffix(file, ".json"))
 		}
-		require.ElementsMatch(t, append(slices.Collect(maps.Keys(samples())), slices.Collect(maps.Keys(bodies()))...), have)
+		want := append(slices.Collect(maps.Keys(samples())), slices.Collect(maps.Keys(bodies()))...)
+		require.ElementsMatch(t, want, have)
 		entries, err := os.ReadDir("testdata/golden/bodies")
 		require.NoError(t, err)
 		for _, entry := range entries {
@@ -164,8 +169,8 @@ func TestBodies(t *testing.T) {
 // TestRequestBodiesAreClosed keeps schemas of what is refused apart from schemas of what may grow.
 func TestRequestBodiesAreClosed(t *testing.T) {
 	t.Parallel()
-	closed := []string{"proposal.v1", "decision_request.v1", "withdrawal_request.v1", "renewal.v1", "submission.v1", "failure.v1",
-		"run_query.v1"}
+	closed := []string{"proposal.v1", "decision_request.v1", "withdrawal_request.v1", "renewal.v1", "submission.v1",
+		"failure.v1", "run_query.v1"}
 	for name := range bodies() {
 		_, isClosed := readSchema(t, name)["additionalProperties"]
 		require.Equal(t, slices.Contains(closed, name), isClosed, name)

@@ -12,7 +12,7 @@ import (
 
 const (
 	demoSecret = "${HOLDPOINT_DEMO_WEBHOOK_SECRET:-whsec_Zm9yIHRoZSBkZW1vIG9uIG9uZSBtYWNoaW5lIG9ubHk=}"
-	demoSMTP   = "${HOLDPOINT_SANDBOX_SMTP:-127.0.0.1:7075}"
+	demoSMTP   = "${HOLDPOINT_SANDBOX_SMTP:-127.0.0.1:7077}"
 	demoURL    = "${HOLDPOINT_SANDBOX_URL:-http://127.0.0.1:7080}/hooks"
 )
 

@@ -77,7 +77,7 @@ func TestTheExampleConfigurationHasAHumanGate(t *testing.T) {
 
 	require.Equal(t, []*config.Channel{
 		{ID: "support-mail", Kind: config.ChannelEmail, Roles: []string{"support-lead"}, Timeout: 10 * time.Second,
-			Email: &config.Email{Server: "127.0.0.1:7075", From: "holdpoint@example.test",
+			Email: &config.Email{Server: "127.0.0.1:7077", From: "holdpoint@example.test",
 				To: []string{"nora@example.test", "sam@example.test"}, TLS: config.TLSNone}},
 		{ID: "help-desk", Kind: config.ChannelWebhook, Timeout: 10 * time.Second,
 			Webhook: &config.Webhook{URL: "http://127.0.0.1:7080/hooks/help-desk", AllowedHosts: []string{"127.0.0.1:7080"},

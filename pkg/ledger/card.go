@@ -123,7 +123,7 @@ func (l *Ledger) Card(ctx context.Context, approval uuid.UUID) (*Card, error) {
 		return nil, ErrNoApproval
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read approval %s: %w", approval, err)
+		return nil, unread(fmt.Sprintf("read approval %s", approval), err)
 	}
 	copy(c.IntentHash[:], hash)
 	c.ExecuteWithin = time.Duration(within * float64(time.Second))
@@ -147,5 +147,5 @@ where v.tenant_id = $1 and v.run_id = $2 and v.approval_id = $3 order by v.ordin
 			return all, nil
 		}
 	}
-	return nil, fmt.Errorf("read the votes on approval %s: %w", approval, err)
+	return nil, unread(fmt.Sprintf("read the votes on approval %s", approval), err)
 }

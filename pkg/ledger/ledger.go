@@ -82,6 +82,14 @@ func (l *Ledger) command(ctx context.Context, name string, run func(ctx context.
 	}
 }
 
+// unread is the error of a read: ErrUnavailable where the same read can succeed later. Nothing can have been changed by it.
+func unread(what string, err error) error {
+	if postgres.Retryable(err) || errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("%s: %w: %w", what, ErrUnavailable, err)
+	}
+	return fmt.Errorf("%s: %w", what, err)
+}
+
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

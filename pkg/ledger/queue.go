@@ -76,7 +76,7 @@ func (l *Ledger) Approvals(ctx context.Context, f ApprovalFilter) ([]ApprovalSum
 			return list, nil
 		}
 	}
-	return nil, fmt.Errorf("list approvals: %w", err)
+	return nil, unread("list approvals", err)
 }
 
 // query says only what narrows: a condition that is there and means nothing would keep Postgres from the indexes. The limit is $1.

@@ -3,7 +3,6 @@ package ledger
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/google/uuid"
@@ -112,7 +111,7 @@ where token_hash = $1 and spent_at is null and expires_at > clock_timestamp()`, 
 		return Token{}, ErrNoToken
 	}
 	if err != nil {
-		return Token{}, fmt.Errorf("look a link up: %w", err)
+		return Token{}, unread("look a link up", err)
 	}
 	return t, nil
 }

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -53,7 +54,7 @@ func (a *Approval) asPerson(next func(http.ResponseWriter, *http.Request, *ident
 // apiList lists what the person may see, narrowed by the query: state, correlation_id, key.
 func (a *Approval) apiList(w http.ResponseWriter, r *http.Request, who *identity) {
 	q := r.URL.Query()
-	list, more, err := a.queue(r.Context(), who, ledger.ApprovalFilter{State: q.Get("state"), CorrelationID: q.Get("correlation_id"), Key: q.Get("key")})
+	list, _, err := a.queue(r.Context(), who, ledger.ApprovalFilter{State: q.Get("state"), CorrelationID: q.Get("correlation_id"), Key: q.Get("key")})
 	if err != nil {
 		a.failed(w, err)
 		return
@@ -62,7 +63,7 @@ func (a *Approval) apiList(w http.ResponseWriter, r *http.Request, who *identity
 	for i := range list {
 		items[i] = summary(&list[i])
 	}
-	a.answer(w, http.StatusOK, map[string]any{"approvals": items, "more": more})
+	a.answer(w, http.StatusOK, contracts.ApprovalList{Approvals: items})
 }
 
 // queue lists approvals of all tenants in which the person has a role and is not disabled. There may be more than it lists.
@@ -82,6 +83,7 @@ func (a *Approval) queue(ctx context.Context, who *identity, f ledger.ApprovalFi
 		}
 		all, more = append(all, list...), more || len(list) == cmp.Or(f.Limit, ledger.DefaultListed)
 	}
+	slices.SortStableFunc(all, urgency)
 	return all, more, nil
 }
 

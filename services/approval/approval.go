@@ -38,6 +38,9 @@ type Settings struct {
 	// APIClients are the client ids whose users' access tokens the API takes. Another program's token is refused, even where
 	// it was issued for one of our people (A15).
 	APIClients []string `split_words:"true" default:"holdpoint-cli"`
+	// APIAudience is what the API's tokens must be issued for (RFC 9068, section 4), so that another API cannot show here what it
+	// was shown. Empty takes those of APIClients for whatever audience: for providers that cannot name one.
+	APIAudience string `split_words:"true"`
 	// RolesMaxAge is how old the claims may be from which a decision's roles are read: after that the reviewer signs in again,
 	// which is a redirect and no question while the provider still knows them (A4).
 	RolesMaxAge     time.Duration `split_words:"true" default:"10m"`
@@ -246,8 +249,9 @@ func (a *Approval) routes() http.Handler {
 	})
 }
 
-// answerWithin ends a request that hangs in the database or at the provider, before the server cuts its connection.
-const answerWithin = 30 * time.Second
+// answerWithin ends a request that hangs in the database or at the provider: after the ledger's patience with a decision, so that
+// what became of it is told, and before the server cuts the connection.
+const answerWithin = 45 * time.Second
 
 // httpClient is what the provider is asked with.
 func (s *Settings) httpClient() *http.Client {

@@ -173,6 +173,8 @@ func TestHuman(t *testing.T) {
 		"AClientsOwnTokenByAZP":     {"agent", map[string]any{"azp": "agent"}, false},
 		"ADelegatedToken":           {"nora", map[string]any{"client_id": "holdpoint-cli", "act": map[string]any{"sub": "agent"}}, false},
 		"ANamedGrant":               {"nora", map[string]any{"gty": "client-credentials"}, false},
+		"AnAppOfEntra":              {"3f0c", map[string]any{"azp": "holdpoint-cli", "idtyp": "app"}, false},
+		"AServiceAccountOfKeycloak": {"3f0c", map[string]any{"azp": "holdpoint-cli", "preferred_username": "service-account-holdpoint-cli"}, false},
 		"NobodyAtAll":               {"", map[string]any{}, false},
 		"TheClientWePresentAsAUser": {"holdpoint-cli", map[string]any{}, false},
 	} {

@@ -176,7 +176,8 @@ func believed(at, said time.Time) time.Time {
 // errNotAPerson refuses the credentials of programs, and of programs that act for a person (A15).
 var errNotAPerson = errors.New("only people decide: this credential belongs to a program, or was delegated to one")
 
-// human refuses tokens that a program got for itself, or by which somebody acts for the person (RFC 8693 act).
+// human refuses tokens that a program got for itself, or by which somebody acts for the person (RFC 8693 act). Where a program has
+// a subject like anybody's, providers tell in ways of their own: Auth0 by gty, Entra ID by idtyp, Keycloak by the user name.
 func (who *identity) human(clients ...string) error {
 	_, acts := who.Claims["act"]
 	client := claimText(who.Claims, "client_id")
@@ -185,6 +186,8 @@ func (who *identity) human(clients ...string) error {
 		client != "" && client == who.Subject,
 		slices.Contains(clients, who.Subject),
 		claimText(who.Claims, "gty") == "client-credentials",
+		claimText(who.Claims, "idtyp") == "app",
+		strings.HasPrefix(claimText(who.Claims, "preferred_username"), "service-account-"),
 		claimText(who.Claims, "azp") == who.Subject:
 		return errNotAPerson
 	}
@@ -205,7 +208,8 @@ func (p *provider) bearer(ctx context.Context, raw string) (*identity, error) {
 		return nil, err
 	}
 	ctx = oidc.ClientContext(ctx, p.client)
-	token, err := known.VerifierContext(ctx, &oidc.Config{SkipClientIDCheck: true}).Verify(ctx, raw)
+	token, err := known.VerifierContext(ctx, &oidc.Config{ClientID: p.settings.APIAudience,
+		SkipClientIDCheck: p.settings.APIAudience == ""}).Verify(ctx, raw)
 	if unreachable(err) {
 		return nil, fmt.Errorf("%w: %w", errProvider, err)
 	}
@@ -230,7 +234,10 @@ func (p *provider) bearer(ctx context.Context, raw string) (*identity, error) {
 	if !slices.Contains(p.settings.APIClients, client) {
 		return nil, fmt.Errorf("%w: tokens of the client %q are not taken here", errNotAPerson, client)
 	}
-	return who, p.refresh(ctx, known, who, raw)
+	if err := p.refresh(ctx, known, who, raw); err != nil {
+		return nil, err
+	}
+	return who, who.human(p.settings.APIClients...)
 }
 
 // accessToken tells one from an ID token, which is no credential for an API: RFC 9068 asks for jti, and only an ID token answers

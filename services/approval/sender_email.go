@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -88,6 +89,19 @@ func messageID(m *message, from string) string {
 	return "approval." + hex.EncodeToString(sum[:16]) + "@" + domain
 }
 
+// linking is what mail and chat programs make links of: a scheme, and a dot before a letter as in a domain.
+var linking = regexp.MustCompile(`://|\.\pL`)
+
+// unlinked breaks what would become a link: the only one in a message is ours, and who trusts the message trusts it.
+func unlinked(text string) string {
+	return linking.ReplaceAllStringFunc(text, func(found string) string {
+		if found == "://" {
+			return "⟦://⟧"
+		}
+		return "⟦.⟧" + found[1:]
+	})
+}
+
 // text is the same for every kind of message. What an event wrote is shown as the pages show it: nothing in it is invisible.
 func text(m *message) string {
 	return fmt.Sprintf(`A decision is waiting for you at Holdpoint.
@@ -102,6 +116,6 @@ func text(m *message) string {
 
 The link shows the request after you have signed in. Opening it decides nothing. If somebody else has
 decided in the meantime, it says so.
-`, plainly(m.Asked.ActionType), strings.Join(m.Asked.Audience, ", "), plainly(m.Asked.CorrelationID), m.Tenant,
+`, plainly(m.Asked.ActionType), strings.Join(m.Asked.Audience, ", "), unlinked(plainly(m.Asked.CorrelationID)), m.Tenant,
 		m.Asked.DecideBy.UTC().Format(time.RFC1123), m.Link)
 }

@@ -98,26 +98,28 @@ func (w *web) list(r *http.Request, who *identity, f ledger.ApprovalFilter) ([]q
 			rows[i].Risk = action.Risk
 		}
 	}
-	slices.SortStableFunc(rows, func(a, b queueRow) int {
-		aWaits, bWaits := a.ApprovalSummary.State == "pending", b.ApprovalSummary.State == "pending"
-		switch {
-		case aWaits != bWaits && aWaits:
-			return -1
-		case aWaits != bWaits:
-			return 1
-		case aWaits:
-			return a.DecideBy.Compare(b.DecideBy)
-		}
-		return cmp.Or(ended(b).Compare(ended(a)), a.RequestedAt.Compare(b.RequestedAt))
-	})
 	return rows, more, nil
 }
 
-func ended(row queueRow) time.Time {
-	if row.DecidedAt != nil {
-		return *row.DecidedAt
+// urgency orders approvals of all tenants: what waits by time left, then the latest decided.
+func urgency(a, b ledger.ApprovalSummary) int {
+	aWaits, bWaits := a.State == ledger.ApprovalPending, b.State == ledger.ApprovalPending
+	switch {
+	case aWaits != bWaits && aWaits:
+		return -1
+	case aWaits != bWaits:
+		return 1
+	case aWaits:
+		return a.DecideBy.Compare(b.DecideBy)
 	}
-	return row.RequestedAt
+	return cmp.Or(ended(b).Compare(ended(a)), a.RequestedAt.Compare(b.RequestedAt))
+}
+
+func ended(a ledger.ApprovalSummary) time.Time {
+	if a.DecidedAt != nil {
+		return *a.DecidedAt
+	}
+	return a.RequestedAt
 }
 
 // stateNow is the state as a person should read it: what has run out is expired, though nobody has swept it yet.

@@ -125,3 +125,17 @@ func TestTwoPeopleWithOneAccountDoNotStart(t *testing.T) {
 	}}, testIssuer)
 	require.NoError(t, err)
 }
+
+// TestAMessageHasOneLink: what an event wrote does not become one, in a message that people trust.
+func TestAMessageHasOneLink(t *testing.T) {
+	t.Parallel()
+	for written, told := range map[string]string{
+		"ticket-4711":                "ticket-4711",
+		"v1.2":                       "v1.2",
+		"https://evil.example/l/abc": "https⟦://⟧evil⟦.⟧example/l/abc",
+		"see evil.example":           "see evil⟦.⟧example",
+	} {
+		require.Contains(t, text(&message{Asked: ledger.Asked{CorrelationID: written}, Link: "https://approvals.example/l/t"}),
+			"Reference   "+told+"\n", written)
+	}
+}

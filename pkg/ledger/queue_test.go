@@ -1,8 +1,10 @@
 package ledger_test
 
 import (
+	"context"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
@@ -60,4 +62,51 @@ func TestAVoteIsKnownAgainByWhatItSays(t *testing.T) {
 	others := asked.Vote("sam", ledger.Approve)
 	others.Quorum, others.CommandID = 2, first.CommandID
 	require.Equal(t, ledger.VoteApproved, b.Vote(others)[0].Result)
+}
+
+// TestSentBackTwice is D2: however often an unchanged intent is approved, it is one effect with one operation id, and one approval
+// waits at a time.
+func TestSentBackTwice(t *testing.T) {
+	t.Parallel()
+	b := ledgertest.New(t)
+	asked := b.Asked("k")[0]
+	operation := asked.Effect.OperationID()
+	for range 3 {
+		require.Equal(t, ledger.VoteApproved, b.Vote(asked.Vote("nora", ledger.Approve))[0].Result)
+		require.Equal(t, operation, b.Text(`select operation_id from effects where state = 'pending' and open`))
+		moved, err := b.Reconciler.Settle(t.Context(), "record_lookups", []ledger.Settlement{{EffectKey: asked.Effect, Move: "expire",
+			HoldReason: ledger.HoldReview, NextCheck: ledger.Never, RunKey: "k", CorrelationID: "c",
+			Review: &ledger.Review{Audience: []string{"reviewer"}, ReasonCodes: []string{"execute_by_passed"}, DecideWithin: time.Hour,
+				ExecuteWithin: time.Hour, IntentHash: asked.IntentHash.String(), Revision: 1}}})
+		require.NoError(t, err)
+		require.Equal(t, []bool{true}, moved)
+		again := b.Pending("k")
+		require.NotEqual(t, asked.ApprovalID, again.ApprovalID)
+		require.Equal(t, ledger.VoteLate, b.Vote(asked.Vote("sam", ledger.Approve))[0].Result, "the approval before is over")
+		asked = again
+	}
+	card, err := b.Approval.Card(t.Context(), asked.ApprovalID)
+	require.NoError(t, err)
+	require.Equal(t, 3, card.Earlier)
+	require.Equal(t, ledger.VoteApproved, b.Vote(asked.Vote("sam", ledger.Approve))[0].Result)
+	require.Len(t, b.Lease(time.Minute, asked.Effect), 1)
+	require.Equal(t, 1, b.Count(`select count(*) from effects`))
+	require.Equal(t, 4, b.Count(`select count(*) from authorizations`))
+}
+
+// TestAReadThatWasNotAnswered is told from one that failed: whoever asked may ask again, and nothing was changed.
+func TestAReadThatWasNotAnswered(t *testing.T) {
+	t.Parallel()
+	b := ledgertest.New(t)
+	asked := b.Asked("k")[0]
+	late, cancel := context.WithTimeout(t.Context(), 0)
+	defer cancel()
+	_, err := b.Approval.Approvals(late, ledger.ApprovalFilter{})
+	require.ErrorIs(t, err, ledger.ErrUnavailable)
+	_, err = b.Approval.Card(late, asked.ApprovalID)
+	require.ErrorIs(t, err, ledger.ErrUnavailable)
+	_, err = b.Approval.FindToken(late, make([]byte, 32))
+	require.ErrorIs(t, err, ledger.ErrUnavailable)
+	_, err = b.Approval.FindToken(t.Context(), make([]byte, 32))
+	require.ErrorIs(t, err, ledger.ErrNoToken)
 }

@@ -25,7 +25,7 @@ func TestAPIUnderBadInput(t *testing.T) {
 		for _, query := range []string{"key=%00", "key=%ff", "correlation_id=a%00b", "correlation_id=%c3%28", "state=%00", "state=none"} {
 			answer := g.call(t, http.MethodGet, "/v1/approvals?"+query, nora, nil)
 			require.Equal(t, http.StatusOK, answer.Status, "%s: %s", query, answer.Text)
-			require.JSONEq(t, `{"approvals": [], "more": false}`, answer.Text, query)
+			require.JSONEq(t, `{"approvals": []}`, answer.Text, query)
 			require.NotEqual(t, http.StatusInternalServerError, g.signedIn("nora").get("/?"+query).Status, query)
 		}
 	})
@@ -71,7 +71,7 @@ func TestWhoIsDisabledSeesNothing(t *testing.T) {
 	})
 	asked := g.waiting("k")
 	list := g.call(t, http.MethodGet, "/v1/approvals", g.token("nora").AccessToken, nil)
-	require.JSONEq(t, `{"approvals": [], "more": false}`, list.Text)
+	require.JSONEq(t, `{"approvals": []}`, list.Text)
 	require.NotContains(t, g.signedIn("nora").get("/").Body, asked.ApprovalID.String())
 	require.Contains(t, g.signedIn("sam").get("/").Body, asked.ApprovalID.String())
 }
@@ -125,4 +125,13 @@ func TestASessionThatEndedStaysEnded(t *testing.T) {
 	after, err := sessions.Load(t.Context(), token)
 	require.NoError(t, err)
 	require.Nil(t, g.web.visitor(after))
+}
+
+// TestTokensOfAnotherAudience is A15: where an audience is set, what was issued for another API is no credential here.
+func TestTokensOfAnotherAudience(t *testing.T) {
+	t.Parallel()
+	for audience, status := range map[string]int{"": http.StatusOK, "holdpoint-cli": http.StatusOK, "payroll": http.StatusUnauthorized} {
+		g := newGate(t, func(c *gateConfig) { c.settings = func(s *Settings) { s.APIAudience = audience } })
+		require.Equal(t, status, g.call(t, http.MethodGet, "/v1/approvals", g.token("nora").AccessToken, nil).Status, audience)
+	}
 }

@@ -1,0 +1,64 @@
+package contracts_test
+
+import (
+	"bytes"
+	"io/fs"
+	"testing"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+	"github.com/stretchr/testify/require"
+
+	"github.com/holdpoint/holdpoint/contracts"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
+)
+
+// TestClosedListsAreThoseOfTheLedger compares the states that bodies tell with the ones that there are.
+func TestClosedListsAreThoseOfTheLedger(t *testing.T) {
+	t.Parallel()
+	states := map[string][]string{
+		"run": ledger.States(ledger.RunRecord), "approval": ledger.States(ledger.ApprovalRecord),
+		"effect": ledger.States(ledger.EffectRecord),
+		"outcome": {ledger.OutcomeExecuted, ledger.OutcomePartial, ledger.OutcomeRejected, ledger.OutcomeExpired,
+			ledger.OutcomeDenied, ledger.OutcomeInvalid, ledger.OutcomeFailed},
+		"execution": {ledger.ExecutionNotStarted, ledger.ExecutionExecuting, ledger.ExecutionExecuted,
+			ledger.ExecutionFailed, ledger.ExecutionUnknown},
+		"decision": {ledger.Approve, ledger.Reject},
+		// VoteUnknown is not among them: who reaches the vote was shown the approval, and approvals are never deleted.
+		"vote": {ledger.VoteApproved, ledger.VoteRejected, ledger.VoteCounted, ledger.VoteLate, ledger.VoteRepeated,
+			ledger.VoteExpired, ledger.VoteChanged, ledger.VoteTokenSpent},
+	}
+	for _, tc := range []struct {
+		schema string
+		path   []string
+		want   string
+	}{
+		{"answer.v1", []string{"state"}, "run"},
+		{"answer.v1", []string{"outcome"}, "outcome"},
+		{"answer.v1", []string{"effects", "state"}, "effect"},
+		{"approval.v1", []string{"status"}, "approval"},
+		{"approval_list.v1", []string{"approvals", "status"}, "approval"},
+		{"approval_card.v1", []string{"status"}, "approval"},
+		{"approval_card.v1", []string{"run_state"}, "run"},
+		{"approval_card.v1", []string{"run_outcome"}, "outcome"},
+		{"approval_card.v1", []string{"effects", "state"}, "effect"},
+		{"approval_card.v1", []string{"execution_status"}, "execution"},
+		{"approval_card.v1", []string{"decisions", "decision"}, "decision"},
+		{"decision_request.v1", []string{"decision"}, "decision"},
+		{"decision_answer.v1", []string{"decision_result"}, "vote"},
+		{"decision_answer.v1", []string{"approval_status"}, "approval"},
+		{"decision_answer.v1", []string{"decisions", "decision"}, "decision"},
+	} {
+		data, err := fs.ReadFile(contracts.Schemas(), tc.schema+".json")
+		require.NoError(t, err)
+		doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
+		require.NoError(t, err)
+		schema := doc.(map[string]any)
+		for _, name := range tc.path {
+			if items, ok := schema["items"].(map[string]any); ok {
+				schema = items
+			}
+			schema = schema["properties"].(map[string]any)[name].(map[string]any)
+		}
+		require.ElementsMatch(t, states[tc.want], schema["enum"], "%s: %v", tc.schema, tc.path)
+	}
+}
