@@ -222,6 +222,16 @@ func (c *Conn) StreamInfo(ctx context.Context, stream string) (StreamInfo, error
 	return StreamInfo{Created: info.Created, LastSeq: info.State.LastSeq}, nil
 }
 
+// Backlog is how many messages of a stream a durable consumer has yet to acknowledge.
+func (c *Conn) Backlog(ctx context.Context, stream, durable string) (int, error) {
+	consumer, err := c.js.Consumer(ctx, stream, durable)
+	if err != nil {
+		return 0, fmt.Errorf("look at consumer %s of stream %s: %w", durable, stream, plainly(err))
+	}
+	info := consumer.CachedInfo()
+	return int(info.NumPending) + info.NumAckPending, nil
+}
+
 // plainly replaces the client library's several ways of saying "no connection".
 func plainly(err error) error {
 	for _, disconnected := range []error{

@@ -34,7 +34,7 @@ type upFlags struct {
 // Collecting garbage less often costs memory that a machine has and saves CPU that it has not: 12 % of throughput under load. The
 // limit keeps the whole below what a small container gives. GOGC and GOMEMLIMIT in the environment stand.
 const (
-	gcPercent   = 200
+	gcPercent   = 300
 	memoryLimit = 320 << 20
 )
 

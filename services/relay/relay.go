@@ -21,7 +21,7 @@ import (
 //	outbox       at once while rows wait; when poked, but not within 5 ms of the last pass; else every 50 ms
 //	whole scan   1 s     from the start of the table, for transactions that commit late
 //	streams      5 s     has the broker lost something?
-//	sweep        2 s     has something not moved?
+//	sweep        2 s     has something not moved? At the latest every 30 s while policy has a backlog.
 //	lag          5 s     how far behind the relay is
 //	partitions   1 h     made a week ahead
 const (
@@ -34,6 +34,7 @@ const (
 	partitionWait = time.Hour
 	batchSize     = 1000
 	sweepSize     = 500
+	sweepAnyway   = 30 * time.Second
 	drainFor      = 10 * time.Second
 )
 
@@ -58,6 +59,7 @@ type Relay struct {
 	lagRows   metric.Int64Gauge
 	lagAge    metric.Float64Gauge
 
+	swept    time.Time // the last sweep
 	idle     time.Duration
 	low      int64 // nothing below it was there at the last whole scan, but for late commits
 	scanFrom time.Time
@@ -190,7 +192,14 @@ func (r *Relay) observe(ctx context.Context) (bool, error) {
 	return false, nil
 }
 
+// sweep tells policy again of runs that have not moved. While policy has a backlog they wait their turn in it, and telling it again
+// would only make it longer; but a backlog that never ends hides no run for longer than sweepAnyway (B4).
 func (r *Relay) sweep(ctx context.Context) (bool, error) {
+	backlog, err := r.env.Bus.Backlog(ctx, bus.InternalStream, bus.PolicyConsumer)
+	if err == nil && backlog >= sweepSize && time.Since(r.swept) < sweepAnyway {
+		return false, nil
+	}
+	r.swept = time.Now()
 	queued, err := r.env.Ledger.Sweep(ctx, sweepSize)
 	if queued > 0 {
 		r.env.Log.Info("told policy again of runs that had not moved", "runs", queued)

@@ -349,3 +349,31 @@ func TestNew(t *testing.T) {
 		require.NoError(t, err, name)
 	}
 }
+
+// TestSweepWhilePolicyIsBehind: what waits in policy's queue is not told again, but no backlog hides a lost event for ever.
+func TestSweepWhilePolicyIsBehind(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	require.NoError(t, bus.Provision(t.Context(), b.env.Bus, b.topology))
+	b.Claim(ledgertest.Proposal("k"))
+	b.passes()
+	b.Exec(`update runs set next_check_at = clock_timestamp() - interval '1 second'`)
+	behind := make([]bus.Message, sweepSize)
+	for i := range behind {
+		behind[i] = bus.Message{Subject: contracts.SubjectIntentSubmitted, ID: fmt.Sprint("behind-", i), Data: []byte(`{}`)}
+	}
+	for _, result := range b.publisher.PublishBatch(t.Context(), behind) {
+		require.NoError(t, result.Err)
+	}
+	told := func() int { return b.Count(`select count(*) from pending`) }
+
+	b.swept = time.Now()
+	_, err := b.sweep(t.Context())
+	require.NoError(t, err)
+	require.Zero(t, told(), "it waits in the queue")
+
+	b.swept = time.Now().Add(-sweepAnyway)
+	_, err = b.sweep(t.Context())
+	require.NoError(t, err)
+	require.Equal(t, 1, told(), "it may have been lost all the same")
+}
