@@ -16,6 +16,9 @@ alter table approvals
   add column announced boolean not null default false; -- its notifications have been planned
 create index approvals_unannounced on approvals (requested_at) where not announced;
 
+-- What belongs to an approval carries its tenant too, so that no row can point across tenants.
+alter table approvals add constraint approvals_of_tenant unique (approval_id, tenant_id);
+
 create table reviews (
   tenant_id   text        not null,
   run_id      uuid        not null,
@@ -33,7 +36,7 @@ create table reviews (
   page_digest bytea,
   decided_at  timestamptz not null default clock_timestamp(),
   constraint reviews_pkey primary key (run_id, tenant_id, approval_id, ordinal),
-  constraint reviews_approval foreign key (approval_id) references approvals (approval_id),
+  constraint reviews_approval foreign key (approval_id, tenant_id) references approvals (approval_id, tenant_id),
   constraint reviews_one_vote unique (approval_id, issuer, subject),
   constraint reviews_decision check (decision in ('approve', 'reject')),
   constraint reviews_person check (issuer <> '' and subject <> '' and reviewer_id <> ''),
@@ -52,7 +55,7 @@ create table approval_tokens (
   expires_at  timestamptz not null,
   spent_at    timestamptz,          -- used, revoked by a newer one, or ended with its approval
   constraint approval_tokens_pkey primary key (token_hash),
-  constraint approval_tokens_approval foreign key (approval_id) references approvals (approval_id),
+  constraint approval_tokens_approval foreign key (approval_id, tenant_id) references approvals (approval_id, tenant_id),
   constraint approval_tokens_hash_length check (octet_length(token_hash) = 32),
   constraint approval_tokens_decisions check (decisions <@ array['approve', 'reject'] and decisions <> '{}')
 );
@@ -69,7 +72,7 @@ create table notifications (
   last_error  text,
   sent_at     timestamptz,
   constraint notifications_pkey primary key (approval_id, channel, recipient),
-  constraint notifications_approval foreign key (approval_id) references approvals (approval_id),
+  constraint notifications_approval foreign key (approval_id, tenant_id) references approvals (approval_id, tenant_id),
   constraint notifications_state check (state in ('waiting', 'sent', 'failed', 'moot')),
   constraint notifications_sent check ((sent_at is not null) = (state = 'sent'))
 );
@@ -107,5 +110,5 @@ grant select on reviews, approval_tokens, notifications to holdpoint_operator;
 revoke all on all tables in schema public from holdpoint_approval;
 drop table sessions, notifications, approval_tokens, reviews;
 drop index approvals_unannounced, approvals_correlation, approvals_decided, approvals_open, approvals_due;
-alter table approvals drop column announced;
+alter table approvals drop constraint approvals_of_tenant, drop column announced;
 alter table runs drop column sent_by, drop column requested_by;

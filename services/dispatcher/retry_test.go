@@ -72,7 +72,10 @@ func TestRetry(t *testing.T) {
 		require.Equal(b.t, ledger.EffectCompleted, b.Look(key).State)
 	})
 
-	run("RetryAfterIsHonoured", func(b *bench, key string) {
+	t.Run("RetryAfterIsHonoured", func(t *testing.T) {
+		t.Parallel()
+		const key = "RetryAfterIsHonoured"
+		b := setup(t) // its poll would take up what other cases have just authorized
 		b.Fault(sandbox.Match{PathPrefix: "/crm/contacts/c-" + key, Operation: sandbox.Update},
 			sandbox.Fault{Kind: sandbox.RateLimit, RetryAfter: "90"})
 		b.Authorize(b.Contact(key))
