@@ -97,7 +97,9 @@ func TestReplay(t *testing.T) { // B5
 	t.Run("MessageIsSentAgainOnce", func(t *testing.T) {
 		t.Parallel()
 		b := shared.For(t)
-		row := parked(t, b, refused("again"))
+		m := refused("again")
+		m.Body = []byte(`{"again":1}`) // another case's replay has the same subject
+		row := parked(t, b, m)
 		require.NoError(t, b.Operator.Replay(t.Context(), row.ID, "olga", ledger.Correction{}))
 		require.ErrorIs(t, b.Operator.Replay(t.Context(), row.ID, "olga", ledger.Correction{}), ledger.ErrNotParked)
 		require.ErrorIs(t, b.Operator.Discard(t.Context(), row.ID, "olga"), ledger.ErrNotParked)
