@@ -44,6 +44,9 @@ func levelOf(line []byte) slog.Level {
 	if bytes.Contains(line, []byte("the database system is starting up")) {
 		return slog.LevelDebug // Our own first attempts to connect.
 	}
+	if bytes.Contains(line, []byte("terminating connection due to administrator command")) {
+		return slog.LevelDebug // Sessions that have not quite ended when the server is told to stop.
+	}
 	for _, mark := range []string{"FATAL:", "PANIC:", "WARNING:"} {
 		if bytes.Contains(line, []byte(mark)) {
 			return slog.LevelWarn
