@@ -77,9 +77,7 @@ func (d *desk) find(ctx context.Context, who *reviewer, key int) (contracts.Appr
 	if err != nil {
 		return none, err
 	}
-	var list struct {
-		Approvals []contracts.Approval `json:"approvals"`
-	}
+	var list contracts.ApprovalList
 	if err := json.Unmarshal(body, &list); err != nil || status != http.StatusOK {
 		return none, fmt.Errorf("list the approvals of one run: HTTP %d: %.200s", status, body)
 	}

@@ -113,7 +113,7 @@ func (d *declared) readEmail(o *object) *Email {
 	if len(e.To) == 0 {
 		o.fail("to", "must list at least one mail address")
 	}
-	if host := hostPort(o, "server", e.Server); e.TLS == TLSNone && host != "" && !loopback(host) {
+	if host := hostPort(o, "server", e.Server); e.TLS == TLSNone && host != "" && !Loopback(host) {
 		o.fail("tls", "is %s, which is for a server on this machine; for %s, allowed: %s, %s", TLSNone, host, TLSStart,
 			TLSImplicit) // A2: what leads to a decision leaves the machine encrypted only
 	}

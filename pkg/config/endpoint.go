@@ -60,8 +60,8 @@ func hostPort(o *object, name, text string) string {
 	return host
 }
 
-// loopback reports whether a host is this machine, judged by its name alone.
-func loopback(host string) bool {
+// Loopback reports whether a host is this machine, judged by its name alone.
+func Loopback(host string) bool {
 	addr, err := netip.ParseAddr(host)
 	return host == "localhost" || err == nil && addr.IsLoopback()
 }

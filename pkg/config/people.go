@@ -58,7 +58,7 @@ func readIssuer(o *object) string {
 	}
 	u, err := url.Parse(text)
 	if err != nil || u.Host == "" || u.User != nil || strings.ContainsAny(text, "?#") ||
-		u.Scheme != "https" && !(u.Scheme == "http" && loopback(u.Hostname())) {
+		u.Scheme != "https" && !(u.Scheme == "http" && Loopback(u.Hostname())) {
 		o.fail("issuer", "is %s, which must be an https URL without query or fragment, exactly as in the claim iss; "+
 			"leave it out to mean the deployment's own issuer", quote(text))
 	}

@@ -3,7 +3,6 @@ package approval
 import (
 	"cmp"
 	"context"
-	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"io"
@@ -15,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/holdpoint/holdpoint/contracts"
+	"github.com/holdpoint/holdpoint/pkg/canonical"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
@@ -70,7 +70,7 @@ func (a *Approval) apiList(w http.ResponseWriter, r *http.Request, who *identity
 func (a *Approval) queue(ctx context.Context, who *identity, f ledger.ApprovalFilter) (all []ledger.ApprovalSummary, more bool, err error) {
 	for id, t := range a.tenants {
 		roles := who.roles(t)
-		if p := who.person(t); len(roles) == 0 || (p != nil && p.Disabled) {
+		if len(roles) == 0 || who.disabled(t) {
 			continue
 		}
 		f.TenantID, f.Audience = id, roles
@@ -118,14 +118,13 @@ func (a *Approval) apiDecide(w http.ResponseWriter, r *http.Request, who *identi
 	if !ok {
 		return
 	}
-	b := ballot{CommandID: commandID(r, who, card), Tenant: t, Card: card, Decision: body.Decision, Reason: body.Reason, Token: body.Token}
-	shown, err := hex.DecodeString(body.IntentHash)
-	if err != nil || len(shown) != len(b.Shown) {
+	shown, err := canonical.ParseDigest(body.IntentHash)
+	if err != nil {
 		a.problem(w, contracts.CodeSchemaInvalid, "intent_hash must be the 64 hex digits of the intent that the person was shown.")
 		return
 	}
-	copy(b.Shown[:], shown)
-	voted, err := a.decide(r.Context(), who, b)
+	voted, err := a.decide(r.Context(), who, ballot{CommandID: commandID(r, who, card), Tenant: t, Card: card, Decision: body.Decision,
+		Reason: body.Reason, Shown: shown, Token: body.Token})
 	if err != nil {
 		a.failed(w, err)
 		return

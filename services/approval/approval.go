@@ -63,7 +63,7 @@ func (s *Settings) validate() error {
 		problems = append(problems, fmt.Errorf("HOLDPOINT_APPROVAL_PUBLIC_URL is %q; it must be like https://approvals.example.com", s.PublicURL))
 	} else if strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		problems = append(problems, fmt.Errorf("HOLDPOINT_APPROVAL_PUBLIC_URL is %q; it must be scheme and host alone", s.PublicURL))
-	} else if u.Scheme == "http" && !loopback(u.Hostname()) {
+	} else if u.Scheme == "http" && !config.Loopback(u.Hostname()) {
 		problems = append(problems, fmt.Errorf("HOLDPOINT_APPROVAL_PUBLIC_URL is %q: links hold tokens, which travel over https only, "+
 			"but on loopback", s.PublicURL))
 	}
@@ -71,11 +71,6 @@ func (s *Settings) validate() error {
 		problems = append(problems, errors.New("HOLDPOINT_APPROVAL_ROLES_MAX_AGE, …_SESSION_LIFETIME and …_SESSION_IDLE must be above 0"))
 	}
 	return errors.Join(problems...)
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || (ip != nil && ip.IsLoopback())
 }
 
 // Approval is the service.
@@ -199,7 +194,7 @@ func (a *Approval) Run(ctx context.Context) error {
 		return service.Named{Name: "approval " + name, Runner: service.Loop{Name: name, Log: a.env.Log, Pause: pause, Once: once}}
 	}
 	err := service.RunAll(ctx, a.env.Log, drainFor,
-		service.Named{Name: "approval http", Runner: httpDoor{a}},
+		service.Named{Name: "approval http", Runner: service.HTTP{Listener: a.listener, Handler: a.routes()}},
 		loop("announce", announcePause, a.announce),
 		loop("notify", notifyPause, a.notify),
 		loop("expire", expirePause, a.expire),
@@ -209,32 +204,6 @@ func (a *Approval) Run(ctx context.Context) error {
 	a.minted.Close()
 	a.recorded.Close()
 	return err
-}
-
-// httpDoor serves the pages and the API.
-type httpDoor struct{ a *Approval }
-
-const drainHTTP = 15 * time.Second
-
-// Run serves until the context ends, then answers the requests that it has.
-func (d httpDoor) Run(ctx context.Context) error {
-	server := &http.Server{
-		Handler: d.a.routes(), ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: time.Minute,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10,
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(d.a.listener) }()
-	select {
-	case err := <-served:
-		return fmt.Errorf("serve reviewers: %w", err)
-	case <-ctx.Done():
-	}
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainHTTP)
-	defer cancel()
-	if err := server.Shutdown(drain); err != nil {
-		return errors.Join(fmt.Errorf("stop serving reviewers: %w", err), server.Close())
-	}
-	return nil
 }
 
 // routes of both channels. The API has no session and the pages have no bearer token, so neither can be used as the other.

@@ -92,7 +92,7 @@ func (t *tenant) mayDecide(who *identity, card *ledger.Card, w want, rolesMaxAge
 	if card.Now.Sub(who.ClaimsAt) > rolesMaxAge {
 		return &refusal{codeSignInAgain, fmt.Sprintf("Sign in again: roles are read from a sign-in that is at most %s old.", rolesMaxAge)}
 	}
-	if p := who.person(t); p != nil && p.Disabled {
+	if who.disabled(t) {
 		return &refusal{codeDisabled, "You may not decide any more. Ask whoever keeps Holdpoint's configuration."}
 	}
 	if !who.holds(t, card.Audience) {
@@ -157,10 +157,10 @@ func (t *tenant) asked(who *identity, card *ledger.Card) bool {
 // mayWithdraw reports whether the person may take the request back: whoever asked, whoever answers for the program that did, and
 // operators; nobody who is disabled.
 func (t *tenant) mayWithdraw(who *identity, card *ledger.Card) bool {
-	p := who.person(t)
-	if p != nil && p.Disabled {
+	if who.disabled(t) {
 		return false
 	}
+	p := who.person(t)
 	return who.holds(t, []string{roleOperator}) || who.is(t, card.RequestedBy) || (p != nil && p.ID == t.owners[card.SentBy])
 }
 

@@ -95,7 +95,7 @@ func tokenHash(token string) []byte {
 // visible reports whether a person may see an approval: its audience, operators of the tenant, and whoever asked; nobody who is
 // disabled.
 func (t *tenant) visible(who *identity, card *ledger.ApprovalSummary) bool {
-	if p := who.person(t); p != nil && p.Disabled {
+	if who.disabled(t) {
 		return false
 	}
 	return who.holds(t, card.Audience) || who.holds(t, []string{roleOperator}) || who.is(t, card.RequestedBy)

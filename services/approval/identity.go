@@ -38,6 +38,12 @@ func (who *identity) person(t *tenant) *config.Person {
 	return nil
 }
 
+// disabled reports whether the configuration has taken everything from the person.
+func (who *identity) disabled(t *tenant) bool {
+	p := who.person(t)
+	return p != nil && p.Disabled
+}
+
 // roles that the person holds in the tenant, by the configuration as it is now.
 func (who *identity) roles(t *tenant) []string { return t.RolesOf(who.Claims) }
 

@@ -179,7 +179,7 @@ func (a *Approval) tell(ctx context.Context, n *ledger.Notice) (told bool, err e
 // linkPath is where links of messages lead.
 const linkPath = "/l/"
 
-// newToken has 256 random bits (A2).
+// newToken has 256 random bits (A2): for links, and for the forms of a session.
 func newToken() string {
 	var raw [32]byte
 	_, _ = rand.Read(raw[:]) // never fails: it ends the process instead

@@ -118,17 +118,14 @@ func (p *provider) exchange(ctx context.Context, redirect, code, verifier, nonce
 	if err := token.Claims(&claims); err != nil {
 		return nil, fmt.Errorf("read the ID token: %w", err)
 	}
-	if p.needsUserinfo(claims) {
+	if _, groups := claims["groups"]; !groups { // many providers put groups into the userinfo alone
 		info, err := known.UserInfo(ctx, oauth2.StaticTokenSource(tokens))
 		if err != nil {
 			return nil, fmt.Errorf("%w: %w", errProvider, err)
 		}
-		if info.Subject != token.Subject {
-			return nil, errors.New("the provider's userinfo is about somebody else")
-		}
-		more := map[string]any{}
-		if err := info.Claims(&more); err != nil {
-			return nil, fmt.Errorf("read the userinfo: %w", err)
+		more, err := claimsAbout(token.Subject, info)
+		if err != nil {
+			return nil, err
 		}
 		for name, value := range more {
 			if _, has := claims[name]; !has {
@@ -140,10 +137,15 @@ func (p *provider) exchange(ctx context.Context, redirect, code, verifier, nonce
 	return who, who.human(p.settings.ClientID)
 }
 
-// needsUserinfo reports whether the ID token is thin: many providers put groups into the userinfo alone.
-func (p *provider) needsUserinfo(claims map[string]any) bool {
-	_, groups := claims["groups"]
-	return !groups
+// claimsAbout are those of a userinfo, which must be about the person whom the token names (OpenID Connect Core 5.3.2).
+func claimsAbout(subject string, info *oidc.UserInfo) (claims map[string]any, err error) {
+	if info.Subject != subject {
+		return nil, errors.New("the provider's userinfo is about somebody else")
+	}
+	if err := info.Claims(&claims); err != nil {
+		return nil, fmt.Errorf("read the userinfo: %w", err)
+	}
+	return claims, nil
 }
 
 func person(issuer, subject string, claims map[string]any, channel string) *identity {
@@ -247,7 +249,7 @@ func accessToken(claims map[string]any) bool {
 	return claims["jti"] != nil && !answers
 }
 
-// refresh asks the provider who the person is by now.
+// refresh asks the provider who the person is by now. When they signed in, the token alone says.
 func (p *provider) refresh(ctx context.Context, known *oidc.Provider, who *identity, raw string) error {
 	info, err := known.UserInfo(ctx, oauth2.StaticTokenSource(&oauth2.Token{AccessToken: raw, TokenType: "Bearer"}))
 	if unreachable(err) {
@@ -256,19 +258,13 @@ func (p *provider) refresh(ctx context.Context, known *oidc.Provider, who *ident
 	if err != nil {
 		return fmt.Errorf("%w (the provider does not vouch for the token: %w)", errCredential, err)
 	}
-	if info.Subject != who.Subject {
-		return fmt.Errorf("%w (the provider's userinfo is about somebody else)", errCredential)
+	now, err := claimsAbout(who.Subject, info)
+	if err != nil {
+		return fmt.Errorf("%w (%w)", errCredential, err)
 	}
-	now := map[string]any{}
-	if err := info.Claims(&now); err != nil {
-		return fmt.Errorf("read the userinfo: %w", err)
+	if _, has := now["auth_time"]; !has {
+		now["auth_time"] = who.Claims["auth_time"]
 	}
-	for name, value := range who.Claims {
-		if _, has := now[name]; !has && name == "auth_time" {
-			now[name] = value
-		}
-	}
-	fresh := person(who.Issuer, who.Subject, now, who.Channel)
-	*who = *fresh
+	*who = *person(who.Issuer, who.Subject, now, who.Channel)
 	return nil
 }

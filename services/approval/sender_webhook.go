@@ -66,7 +66,7 @@ func (s *webhookSender) recipients() []string { return []string{""} }
 // private: https, or http to this machine.
 func (s *webhookSender) private() bool {
 	u, err := url.Parse(s.url)
-	return err == nil && (u.Scheme == "https" || loopback(u.Hostname()))
+	return err == nil && (u.Scheme == "https" || config.Loopback(u.Hostname()))
 }
 
 // notification is the body of a webhook.

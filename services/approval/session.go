@@ -2,8 +2,6 @@ package approval
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -112,7 +110,7 @@ func (w *web) welcome(ctx context.Context, who *identity) error {
 	}
 	w.sessions.Put(ctx, keyWho, string(text))
 	if w.formToken(ctx) == "" {
-		w.sessions.Put(ctx, keyForm, randomText())
+		w.sessions.Put(ctx, keyForm, newToken())
 	}
 	w.sweepSessions(ctx)
 	return nil
@@ -139,12 +137,6 @@ func (w *web) kept(who *identity) *identity {
 		short.Claims["preferred_username"] = name
 	}
 	return &short
-}
-
-func randomText() string {
-	var raw [32]byte
-	_, _ = rand.Read(raw[:]) // never fails: it ends the process instead
-	return base64.RawURLEncoding.EncodeToString(raw[:])
 }
 
 // flash is told once, on the next page. Kind is good, plain or bad.

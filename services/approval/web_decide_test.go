@@ -175,7 +175,7 @@ func TestFormsFromElsewhere(t *testing.T) {
 	for name, send := range map[string]func() seen{
 		"WithoutASession":   func() seen { return g.as("nora").post(path, form) },
 		"WithoutAToken":     func() seen { return nora.post(path, changed("csrf", "")) },
-		"WithAnothersToken": func() seen { return nora.post(path, changed("csrf", randomText())) },
+		"WithAnothersToken": func() seen { return nora.post(path, changed("csrf", newToken())) },
 		"OfAnotherSession":  func() seen { return g.signedIn("sam").post(path, form) },
 		"FromAnotherOrigin": func() seen {
 			return nora.post(path, form, header("Origin", "https://evil.example"), header("Sec-Fetch-Site",

@@ -185,7 +185,7 @@ func TestNothingStaysBehind(t *testing.T) {
 	mux := http.NewServeMux()
 	second.routes(mux)
 	request := httptest.NewRequest(http.MethodGet, "/", nil)
-	request.AddCookie(&http.Cookie{Name: "holdpoint_session", Value: randomText()})
+	request.AddCookie(&http.Cookie{Name: "holdpoint_session", Value: newToken()})
 	answer := httptest.NewRecorder()
 	mux.ServeHTTP(answer, request)
 	require.Equal(t, http.StatusSeeOther, answer.Code)

@@ -4,12 +4,10 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/holdpoint/holdpoint/contracts"
 	"github.com/holdpoint/holdpoint/pkg/config"
@@ -18,35 +16,6 @@ import (
 
 // httpDoor is the HTTP API.
 type httpDoor struct{ in *Intake }
-
-// drainHTTP is how long requests in flight may take after the context has ended. A command's own patience is shorter.
-const drainHTTP = 15 * time.Second
-
-// Run serves until the context ends, then takes no more and answers the requests that it has.
-func (d *httpDoor) Run(ctx context.Context) error {
-	server := &http.Server{
-		Handler:           d.routes(),
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       30 * time.Second,
-		WriteTimeout:      60 * time.Second,
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    32 << 10,
-	}
-	served := make(chan error, 1)
-	go func() { served <- server.Serve(d.in.listener) }()
-	select {
-	case err := <-served:
-		return fmt.Errorf("serve events: %w", err)
-	case <-ctx.Done():
-	}
-	drain, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainHTTP)
-	defer cancel()
-	if err := server.Shutdown(drain); err != nil {
-		err = fmt.Errorf("some requests had no answer %s after the stop; their senders repeat them: %w", drainHTTP, err)
-		return errors.Join(err, server.Close())
-	}
-	return nil
-}
 
 func (d *httpDoor) routes() http.Handler {
 	mux := http.NewServeMux()

@@ -115,7 +115,7 @@ const drain = 20 * time.Second
 
 // Run serves all doors until the context ends, and answers what it has taken.
 func (in *Intake) Run(ctx context.Context) error {
-	parts := []service.Named{{Name: "intake http", Runner: &httpDoor{in}}}
+	parts := []service.Named{{Name: "intake http", Runner: service.HTTP{Listener: in.listener, Handler: (&httpDoor{in}).routes()}}}
 	for id, t := range in.tenants {
 		parts = append(parts, service.Named{Name: "intake nats " + id, Runner: natsDoor{in, t}},
 			service.Named{Name: "intake request/reply " + id, Runner: microDoor{in, t}})

@@ -72,7 +72,7 @@ func (w *World) SignIn(login string) *Reviewer {
 // Card is the approval that waits for an event's run.
 func (r *Reviewer) Card(e Event) contracts.ApprovalCard {
 	r.w.t.Helper()
-	var list struct{ Approvals []contracts.Approval }
+	var list contracts.ApprovalList
 	require.Equal(r.w.t, http.StatusOK, r.call(http.MethodGet, "/v1/approvals?key="+e.Key, nil, &list))
 	for _, a := range list.Approvals {
 		if a.Status == ledger.ApprovalPending {
@@ -94,9 +94,7 @@ func (r *Reviewer) Decide(e Event, decision, reason string) (int, contracts.Deci
 // DecideCard decides on a card that was read before.
 func (r *Reviewer) DecideCard(card contracts.ApprovalCard, decision, reason string) (status int, answer contracts.DecisionAnswer) {
 	r.w.t.Helper()
-	status = r.call(http.MethodPost, "/v1/approvals/"+card.ApprovalID+"/decision",
-		contracts.DecisionRequest{Decision: decision, Reason: reason, IntentHash: card.IntentHash}, &answer)
-	return status, answer
+	return r.DecideWith(card, "", decision, reason)
 }
 
 // call asks some approval service, again where it is being restarted.

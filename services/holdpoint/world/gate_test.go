@@ -47,6 +47,8 @@ func TestApprovalFixtures(t *testing.T) {
 		w.Await(event, contracts.StateCompleted)
 		require.Len(t, w.Writes(event), 1)
 		record := w.Explain(event)
+		require.Equal(t, "rita@example.test", record.Run.RequestedBy, "who asked is kept (A5)")
+		require.Equal(t, "demo", record.Run.SentBy, "and the API key that brought it in")
 		require.Equal(t, []world.Review{{Decision: "approve", ReviewerID: "nora", IntentHash: record.Approvals[0].Reviews[0].IntentHash,
 			Reason: "The ticket shows a double charge.", Channel: "api"}}, record.Approvals[0].Reviews)
 		told := w.AwaitTold(event, contracts.TypeApprovalDecided).Data.(*contracts.ApprovalDecided)

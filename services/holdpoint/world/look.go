@@ -96,6 +96,8 @@ type Explained struct {
 		CorrelationID string `json:"correlation_id"`
 		TraceParent   string
 		Source        string
+		RequestedBy   string `json:"requested_by"`
+		SentBy        string `json:"sent_by"`
 	}
 	Intents []struct {
 		Revision int
