@@ -49,6 +49,17 @@ type ApprovalCard struct {
 	RunState        string          `json:"run_state"`
 	RunOutcome      string          `json:"run_outcome,omitempty"`
 	Effects         []Effect        `json:"effects,omitempty"`
+	Corrects        *Corrected      `json:"corrects,omitempty"` // where the event corrects an earlier one
+}
+
+// Corrected is the run that a correction is about, as it stood when the correction came (K10).
+type Corrected struct {
+	IdempotencyKey string   `json:"idempotency_key"`
+	RunID          string   `json:"run_id"`
+	CorrectedBy    string   `json:"corrected_by"` // as the event says it
+	Reason         string   `json:"reason"`
+	Outcome        string   `json:"outcome"`
+	Effects        []Effect `json:"effects,omitempty"`
 }
 
 // Decision is one recorded vote.

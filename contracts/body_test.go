@@ -31,8 +31,17 @@ func sampleProposal() Proposal {
 		Evidence: []Evidence{
 			{Source: "crm", Version: "7", ObservedAt: sampleMeta.Time, URL: "https://crm.example/c-1"}},
 		Assumptions: []string{"the number is current"}, Uncertainty: UncertaintyLow,
-		Model:           &Model{ProviderClass: "openai-compatible", Name: "m", Revision: "1"},
+		Model: &Model{ProviderClass: "openai-compatible", Name: "m", Revision: "1", PromptVersion: "draft@1",
+			SchemaVersion: "s1", Attempts: 2, Validation: ValidationRepaired},
 		WorkflowVersion: "crm-enrichment@3",
+	}
+}
+
+func sampleAnswer() Answer {
+	return Answer{
+		Result: ResultOutcomeUnknown, RunID: "r", IdempotencyKey: "k", State: StateApproved, Outcome: OutcomePartial,
+		Lease:   &Lease{Owner: sampleID, Version: 1, ExpiresAt: sampleMeta.Time},
+		Effects: []Effect{{OperationID: "op", State: "unknown", ExternalID: "x"}}, StatusURL: "/v1/runs/r",
 	}
 }
 
@@ -65,16 +74,15 @@ func bodies() map[string]body {
 		Reasons:       json.RawMessage(`[{"code":"rule_matched","rule_id":"r","pointer":"/a","message":"It is much."}]`),
 		PolicyVersion: "v1", Quorum: 1, TypedReason: true, Decisions: sampleVotes(), ExecutionStatus: "executed",
 		RunState: StateCompleted, RunOutcome: OutcomeExecuted,
-		Effects: []Effect{{OperationID: "op", State: "completed", ExternalID: "re_1"}}}
+		Effects: []Effect{{OperationID: "op", State: "completed", ExternalID: "re_1"}},
+		Corrects: &Corrected{IdempotencyKey: "refund-1", RunID: sampleRun, CorrectedBy: "otto", Reason: "wrong amount",
+			Outcome: OutcomeExecuted, Effects: []Effect{{OperationID: "op", State: "completed", ExternalID: "re_1"}}}}
 	problem := NewProblem(CodePayloadMismatch, "see both hashes")
 	problem.RunID, problem.Errors = "r", []FieldError{{Pointer: "/a", Detail: "is missing"}}
+	answer := sampleAnswer()
 	return map[string]body{
-		"proposal.v1": {sampleProposal(), leastProposal()},
-		"answer.v1": {Answer{
-			Result: ResultOutcomeUnknown, RunID: "r", IdempotencyKey: "k", State: StateApproved, Outcome: OutcomePartial,
-			Lease:   &Lease{Owner: sampleID, Version: 1, ExpiresAt: sampleMeta.Time},
-			Effects: []Effect{{OperationID: "op", State: "unknown", ExternalID: "x"}}, StatusURL: "/v1/runs/r",
-		}, Answer{Result: ResultAccepted, State: StateProcessing}},
+		"proposal.v1":      {sampleProposal(), leastProposal()},
+		"answer.v1":        {sampleAnswer(), Answer{Result: ResultAccepted, State: StateProcessing}},
 		"problem.v1":       {*problem, *NewProblem(CodeTooLarge, "")},
 		"approval.v1":      {sampleApproval(), waiting},
 		"approval_list.v1": {ApprovalList{[]Approval{sampleApproval()}}, ApprovalList{[]Approval{}}},
@@ -93,9 +101,20 @@ func bodies() map[string]body {
 		"submission.v1": {Submission{RunID: sampleRun, Owner: sampleID, Version: 1, Proposal: sampleProposal()},
 			Submission{Owner: sampleID, Version: 1, Proposal: leastProposal()}},
 		"failure.v1": {
-			Failure{RunID: sampleRun, Owner: sampleID, Version: 1, Retryable: true, Reason: "no model", Invalid: true},
+			Failure{RunID: sampleRun, Owner: sampleID, Version: 1, Retryable: true, Reason: "no model", Invalid: true,
+				Class: FailedBusy, RetryAfterSeconds: 30},
 			Failure{Owner: sampleID, Version: 1, Reason: "no model"}},
 		"run_query.v1": {RunQuery{RunID: sampleRun, Key: "k"}, RunQuery{}},
+		"run_list.v1": {RunList{[]RunSummary{{Answer: sampleAnswer(), Source: "s", CorrelationID: "c",
+			CreatedAt: sampleMeta.Time}}, "n"}, RunList{Runs: []RunSummary{}}},
+		"batch.v1": {Batch{[]BatchEvent{{map[string]string{"Idempotency-Key": "k"}, json.RawMessage(`{"task_id":"t"}`)}}},
+			Batch{[]BatchEvent{{Body: json.RawMessage(`{}`)}}}},
+		"batch_results.v1": {BatchResults{[]BatchResult{{Status: 202, Answer: &answer, Problem: problem}}},
+			BatchResults{[]BatchResult{}}},
+		"work_request.v1": {WorkRequest{Owner: sampleID, Max: 10, WaitSeconds: 20}, WorkRequest{}},
+		"work.v1": {Work{[]WorkItem{{Run: sampleAnswer(), Attempt: 2, Event: WorkEvent{ContentType: "application/json",
+			Headers: map[string]string{"idempotency-key": "k"}, Body: json.RawMessage(`{"task_id":"t"}`)}}}},
+			Work{[]WorkItem{}}},
 	}
 }
 
@@ -170,7 +189,7 @@ func TestBodies(t *testing.T) {
 func TestRequestBodiesAreClosed(t *testing.T) {
 	t.Parallel()
 	closed := []string{"proposal.v1", "decision_request.v1", "withdrawal_request.v1", "renewal.v1", "submission.v1",
-		"failure.v1", "run_query.v1"}
+		"failure.v1", "run_query.v1", "work_request.v1", "batch.v1"}
 	for name := range bodies() {
 		_, isClosed := readSchema(t, name)["additionalProperties"]
 		require.Equal(t, slices.Contains(closed, name), isClosed, name)

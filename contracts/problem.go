@@ -9,19 +9,25 @@ const ProblemContentType = "application/problem+json"
 const (
 	CodeUnsupportedMediaType = "unsupported_media_type"
 	CodeTooLarge             = "too_large"
-	CodeMalformed            = "malformed"        // not JSON, or JSON that cannot be represented faithfully (K5)
-	CodeSchemaInvalid        = "schema_invalid"   // the body, or a proposal, does not fit its schema
-	CodeUnknownSource        = "unknown_source"   //
-	CodeNotFound             = "not_found"        // no such run
+	CodeMalformed            = "malformed"      // not JSON, or JSON that cannot be represented faithfully (K5)
+	CodeSchemaInvalid        = "schema_invalid" // the body, or a proposal, does not fit its schema
+	CodeUnknownSource        = "unknown_source" //
+	CodeNotFound             = "not_found"      // no such run
+	CodeBadQuery             = "bad_query"      // a search that is not understood
+	CodeTooManyRequests      = "too_many_requests"
 	CodeKeyMissing           = "key_missing"      // no idempotency key where the source says it is (K1)
 	CodeKeyInvalid           = "key_invalid"      // over 255 bytes, or with control characters
 	CodeKeyAmbiguous         = "key_ambiguous"    // two keys
 	CodePayloadMismatch      = "payload_mismatch" // K4
 	CodeOwnershipLost        = "ownership_lost"   // K8
+	CodeNoOriginal           = "no_original"      // a correction of a key that the tenant never had (K10)
+	CodeOriginalOpen         = "original_open"    // a correction of a run that has not ended (K10)
 	CodeNoApproval           = "no_approval"      // no such request, or not one that the caller may see
 	CodeNotDecided           = "not_decided"      // another decision stands, or what was shown has changed
 	CodeSignInAgain          = "sign_in_again"    // the sign-in is too long ago for this
 	CodeUnauthenticated      = "unauthenticated"  //
+	CodeBadSignature         = "bad_signature"    // the source's events are signed, and this is not what its sender signed
+	CodeStaleSignature       = "stale_signature"  // genuine, but signed too long ago, or by a clock that is wrong
 	CodeForbidden            = "forbidden"        //
 	CodeUnavailable          = "unavailable"      // nothing was stored; try again
 	CodeInternal             = "internal"         // whether anything was stored is not known; try again with the same key
@@ -39,15 +45,21 @@ var problemKinds = map[string]problemKind{
 	CodeSchemaInvalid:        {http.StatusUnprocessableEntity, "The body does not fit its schema"},
 	CodeUnknownSource:        {http.StatusNotFound, "There is no such source"},
 	CodeNotFound:             {http.StatusNotFound, "There is no such run"},
+	CodeBadQuery:             {http.StatusBadRequest, "The search is not understood"},
+	CodeTooManyRequests:      {http.StatusTooManyRequests, "The tenant asks too much at once"},
 	CodeKeyMissing:           {http.StatusBadRequest, "The idempotency key is missing"},
 	CodeKeyInvalid:           {http.StatusBadRequest, "The idempotency key is not valid"},
 	CodeKeyAmbiguous:         {http.StatusBadRequest, "There is more than one idempotency key"},
 	CodePayloadMismatch:      {http.StatusUnprocessableEntity, "The key was used with another payload"},
 	CodeOwnershipLost:        {http.StatusConflict, "The lease is no longer yours"},
+	CodeNoOriginal:           {http.StatusUnprocessableEntity, "There is nothing to correct under that key"},
+	CodeOriginalOpen:         {http.StatusConflict, "The run that would be corrected has not ended"},
 	CodeNoApproval:           {http.StatusNotFound, "There is no such request"},
 	CodeNotDecided:           {http.StatusConflict, "The decision did not count"},
 	CodeSignInAgain:          {http.StatusUnauthorized, "A more recent sign-in is needed"},
 	CodeUnauthenticated:      {http.StatusUnauthorized, "The caller is not known"},
+	CodeBadSignature:         {http.StatusUnauthorized, "The signature is not valid"},
+	CodeStaleSignature:       {http.StatusUnauthorized, "The signature is not of now"},
 	CodeForbidden:            {http.StatusForbidden, "The caller may not do this"},
 	CodeUnavailable:          {http.StatusServiceUnavailable, "Nothing was stored; try again"},
 	CodeInternal:             {http.StatusInternalServerError, "Something failed; try again with the same key"},

@@ -46,4 +46,14 @@ type Model struct {
 	ProviderClass string `json:"provider_class"`
 	Name          string `json:"name"`
 	Revision      string `json:"revision,omitempty"`
+	PromptVersion string `json:"prompt_version,omitempty"` // name and hash of the prompt's template
+	SchemaVersion string `json:"schema_version,omitempty"` // of the schema that the answer had to fit
+	Attempts      int    `json:"attempts,omitempty"`       // calls of the model for this proposal, from 1
+	Validation    string `json:"validation,omitempty"`     // ValidationValid or ValidationRepaired
 }
+
+// How a model's answer came to fit its schema.
+const (
+	ValidationValid    = "valid"    // at once
+	ValidationRepaired = "repaired" // after it was told what was wrong
+)

@@ -32,6 +32,7 @@ func (d *declared) readActions(o *object) {
 		a.Schema = d.schema(part, true)
 		a.Evidence = readEvidence(part)
 		a.Review = readReview(part, a.Risk)
+		a.NearDuplicate = readNearDuplicate(part)
 		if len(a.Audience) == 0 { // P9: a review that nobody may decide can only expire
 			part.fail("audience", "must list at least one role that may decide")
 		}
@@ -40,6 +41,17 @@ func (d *declared) readActions(o *object) {
 		d.places[a] = part
 		d.Actions = append(d.Actions, a)
 	}
+}
+
+// readNearDuplicate is nil where the action looks for none.
+func readNearDuplicate(o *object) *NearDuplicate {
+	part := o.object("near_duplicate")
+	if part == nil {
+		return nil
+	}
+	n := &NearDuplicate{Within: part.duration("within", 0), Ignore: part.pointers("ignore")}
+	part.close()
+	return n
 }
 
 func readEvidence(o *object) []EvidenceRule {

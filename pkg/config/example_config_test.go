@@ -26,7 +26,7 @@ func TestTheExampleConfigurationLoads(t *testing.T) {
 	require.Equal(t, []config.APIKey{{Name: "demo", SHA256: hex.EncodeToString(key[:]),
 		Scopes: []string{"publish", "work", "read"}}}, demo.APIKeys)
 
-	require.Len(t, demo.Sources, 3)
+	require.Len(t, demo.Sources, 9)
 	require.Equal(t, config.KeyRule{Header: "Idempotency-Key"}, demo.Sources[0].ActiveRules().Key)
 	require.Equal(t, "/proposal", demo.Sources[0].Proposal)
 	require.Equal(t, config.HashRule{Exclude: []string{"/delivered_at"}}, demo.Sources[1].ActiveRules().Hash)

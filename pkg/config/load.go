@@ -17,7 +17,7 @@ import (
 // tenantsDir holds one folder a tenant, named by its id.
 const tenantsDir = "tenants"
 
-// Files of a tenant's folder; besides them it holds schemas/*.json.
+// Files of a tenant's folder; besides them it holds schemas/*.json and prompts/*.tmpl.
 const (
 	tenantFile     = "tenant.yaml"
 	sourcesFile    = "sources.yaml"
@@ -121,7 +121,7 @@ type declared struct {
 
 	loader    *loader
 	folder    string
-	places    map[any]*object // a *Source, *Action, *Rule, *Connector, *Channel or keyName to where it stands
+	places    map[any]*object // a *Source, *Proposer, *Action, *Rule, *Connector, *Channel or keyName to where it stands
 	hasPeople bool            // whether there is a people.yaml
 }
 
@@ -176,7 +176,8 @@ func (d *declared) open(name string) *object {
 // checkNames refuses a misspelt file, which would silently declare nothing, and notes whether the optional one is
 // there.
 func (d *declared) checkNames() {
-	allowed := []string{tenantFile, sourcesFile, actionsFile, policyFile, connectorsFile, peopleFile, schemasDir}
+	allowed := []string{tenantFile, sourcesFile, actionsFile, policyFile, connectorsFile, peopleFile, schemasDir,
+		promptsDir}
 	entries, err := fs.ReadDir(d.loader.fsys, d.folder)
 	if err != nil {
 		d.loader.add(Position{File: d.folder}, "cannot be listed: %v", err)

@@ -13,6 +13,11 @@ func (d *declared) checkReferences() {
 	for _, r := range d.Rules {
 		d.checkRule(r)
 	}
+	for _, s := range d.Sources {
+		if s.Proposer != nil {
+			d.checkProposer(s.Proposer)
+		}
+	}
 	d.checkPeople()
 }
 

@@ -18,6 +18,7 @@ const (
 
 	defaultLease       = time.Minute
 	defaultMaxLifetime = 15 * time.Minute
+	defaultTries       = 5
 )
 
 func (d *declared) readSources(o *object) {
@@ -30,10 +31,14 @@ func (d *declared) readSources(o *object) {
 			Proposal:      part.pointer("proposal"),
 			CorrelationID: part.pointer("correlation_id"),
 			Requester:     part.pointer("requester"),
+			Corrects:      part.pointer("corrects"),
+			Attempts:      part.number("attempts", defaultTries, 1, 100),
 		}
 		s.Schema = d.schema(part, false)
 		s.Lease = readLease(part)
 		s.Rules = readSourceRules(part)
+		s.Signature = readSignature(part, s.Rules)
+		s.Proposer = d.readProposer(part, s)
 		if s.Mode == ModeWorker && s.Proposal != "" {
 			part.fail("proposal", "is for mode %s; in mode %s the worker submits it", ModeInline, ModeWorker)
 		}

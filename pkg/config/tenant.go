@@ -10,6 +10,7 @@ func (d *declared) readTenant(o *object) {
 			o.problems.add(at, "workflow_versions: %s must be %s", quote(text), workflow.words)
 		}
 	})
+	d.RateLimit = readRateLimit(o)
 	names, hashes := map[string]Position{}, map[string]Position{}
 	for _, key := range o.objects("api_keys") {
 		k := APIKey{Name: key.id("name", slug), SHA256: key.id("sha256", digest), Owner: key.optID("owner", slug)}
@@ -27,4 +28,16 @@ func (d *declared) readTenant(o *object) {
 		d.places[keyName(k.Name)] = key
 		d.APIKeys = append(d.APIKeys, k)
 	}
+}
+
+// readRateLimit is nil where the tenant has no limit.
+func readRateLimit(o *object) *RateLimit {
+	part := o.object("rate_limit")
+	if part == nil {
+		return nil
+	}
+	perSecond := part.number("per_second", 0, 1, 1_000_000)
+	l := &RateLimit{PerSecond: float64(perSecond), Burst: part.number("burst", perSecond, 1, 1_000_000)}
+	part.close()
+	return l
 }

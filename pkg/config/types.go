@@ -3,7 +3,11 @@
 // the values it needs as ready structs.
 package config
 
-import "time"
+import (
+	"time"
+
+	"github.com/holdpoint/holdpoint/pkg/signature"
+)
 
 // Config is everything one configuration directory declares.
 type Config struct {
@@ -18,7 +22,9 @@ type Tenant struct {
 	ID               string // lower-case slug, [a-z0-9-]{1,32}; it appears in NATS subjects
 	DisplayName      string
 	APIKeys          []APIKey
-	WorkflowVersions []string // declared active workflow versions, such as "crm-enrichment@3" (P3)
+	TokenIssuers     []TokenIssuer // whose access tokens admit programs besides
+	RateLimit        *RateLimit    // of requests to intake; nil is none
+	WorkflowVersions []string      // declared active workflow versions, such as "crm-enrichment@3" (P3)
 	Sources          []*Source
 	Actions          []*Action
 	Rules            []*Rule
@@ -44,6 +50,21 @@ type APIKey struct {
 	Owner  string // id of the person who answers for the program; "" where nobody is named
 }
 
+// RateLimit bounds what a tenant may ask of one replica of intake. What comes over JetStream is not limited: it waits in the
+// stream.
+type RateLimit struct {
+	PerSecond float64
+	Burst     int
+}
+
+// TokenIssuer is an OpenID Connect provider whose JWT access tokens (RFC 9068) admit programs, within Scopes.
+type TokenIssuer struct {
+	Issuer   string              // as in the token's iss
+	Audience string              // must be in the token's aud
+	Claims   map[string][]string // claims that the token must have, each with one of the values; empty asks for none
+	Scopes   []string
+}
+
 // Modes of a source: how a proposal gets attached to an event (M1).
 const (
 	ModeInline = "inline" // (a) the event already carries its proposal
@@ -61,10 +82,17 @@ type Source struct {
 	// CorrelationID is a JSON pointer to the id that every later record carries (K12); "" or absent in the body: the
 	// idempotency key serves.
 	CorrelationID string
+	// Corrects is a JSON pointer to {"key", "by", "reason"}, with which an event says that it corrects an earlier one
+	// (K10); "" where the source takes no corrections.
+	Corrects string
+	// Attempts is how often a run is given to a worker before it ends without a proposal (M4).
+	Attempts int
 	// Requester is a JSON pointer to what the event calls the person who asked (see Tenant.PersonByAlias), whom
 	// separation of duties keeps from deciding (A5). "" where a machine sends and no person asked.
 	Requester string
 	Lease     Lease
+	Signature *signature.Config // how every delivery must be signed, on every door; nil where none need be
+	Proposer  *Proposer         // drafts the proposals of a source in mode worker; nil where other workers do
 }
 
 // ActiveRules are the rules under which new events are claimed.
@@ -100,6 +128,72 @@ type Lease struct {
 	MaxLifetime time.Duration // all renewals of one owner together
 }
 
+// Proposer asks a model endpoint for the proposals of a source (M1). What is not declared here does not leave the
+// process, and what is declared here the model cannot choose: it fills in the change, its assumptions and its
+// uncertainty.
+type Proposer struct {
+	BaseURL       string   // of an OpenAI-compatible API, such as https://models.example.com/v1
+	AllowedHosts  []string // host or host:port that may be dialled; checked at connect time (D12)
+	APIKeyEnv     string   // environment variable that holds the API key; it and APIKeyFile are "" for servers without one
+	APIKeyFile    string
+	ProviderClass string // recorded as it stands, such as openai_compatible (M5)
+	Model         string
+	Revision      string // recorded in place of what the endpoint calls its own; "" records that
+
+	Timeout         time.Duration // of one call
+	TotalTime       time.Duration // of all calls for one run, and the waits between them
+	Repair          int           // calls that may follow an invalid answer (M3)
+	MaxOutputTokens int           // of one call
+	MaxInputBytes   int           // of one call's whole request
+	MaxTokens       int           // of all calls for one run
+	Concurrency     int           // runs at a time
+	Strict          bool          // asks the endpoint to hold the answer to the schema; not every schema is taken then
+	OutputLimit     string        // name by which the endpoint is told MaxOutputTokens
+
+	ActionTypes     []string // that the model may propose
+	WorkflowVersion string
+	Records         []RecordRule // all that the model is shown of an event
+	Evidence        []CitationRule
+	Target          TargetRule
+	CurrentVersion  string // JSON pointer to the target's version in the event; "" names none
+	Fixed           []FixedRule
+	Prompt          Prompt
+}
+
+// RecordRule is a part of the event that the model is shown.
+type RecordRule struct {
+	Name     string
+	Pointer  string // JSON pointer into the event
+	Optional bool   // the model is asked also where the event has no such part
+}
+
+// CitationRule is one item of a proposal's evidence, taken from the event. Exactly one of Version and Record is set.
+type CitationRule struct {
+	Source     string
+	Version    string // JSON pointer to the version that was read
+	Record     string // name of the record whose hash is the version
+	ObservedAt string // JSON pointer to an RFC 3339 time
+	URL        string // JSON pointer; "" cites none
+}
+
+// TargetRule says which record would change, so that a model cannot choose another.
+type TargetRule struct {
+	System   string
+	RecordID string // JSON pointer into the event
+}
+
+// FixedRule takes a member of the proposed change from the event; the model is not asked for it.
+type FixedRule struct {
+	Member  string
+	Pointer string
+}
+
+// Prompt is a text/template over {{.Records}}.
+type Prompt struct {
+	Name string // of its file, without .tmpl
+	Text string
+}
+
 // Risk levels of an action type.
 const (
 	RiskLow    = "low"
@@ -128,7 +222,8 @@ type Action struct {
 	DecideWithin  time.Duration
 	ExecuteWithin time.Duration
 	Evidence      []EvidenceRule
-	Rejection     string // what the caller is told to do when this is rejected
+	NearDuplicate *NearDuplicate // nil looks for none
+	Rejection     string         // what the caller is told to do when this is rejected
 }
 
 // ReviewRule is what a decision about an action takes besides a role of its audience (A5, A6). The loader fills in the
@@ -141,6 +236,12 @@ type ReviewRule struct {
 
 // Unattended reports whether the type may act with no person asked at all, as far as its own declaration goes (P5).
 func (a *Action) Unattended() bool { return a.Profession == "" }
+
+// NearDuplicate sends an intent to a person where another key wanted nearly the same lately (K13).
+type NearDuplicate struct {
+	Within time.Duration // how long ago the other may have been submitted
+	Ignore []string      // JSON pointers into proposed_change that two near duplicates may differ in
+}
 
 // EvidenceRule is one piece of evidence that a proposal of this type must cite (P3).
 type EvidenceRule struct {

@@ -87,8 +87,12 @@ func Build(proposal canonical.Value, origin Origin) (*ledger.Intent, error) {
 		return nil, fmt.Errorf("build intent: %w", err)
 	}
 	bytes := whole.AppendCanonical(make([]byte, 0, usualSize))
+	near, err := nearHash(origin.Action, take("target"), take("proposed_change"))
+	if err != nil {
+		return nil, err
+	}
 	built := &ledger.Intent{Revision: origin.Revision, Canonical: bytes, Hash: sha256.Sum256(bytes),
-		ActionType: take("action_type").Text()}
+		ActionType: take("action_type").Text(), NearHash: near}
 	if model := take("model"); model.Kind() == canonical.Object {
 		built.Model = model.AppendCanonical(nil)
 	}

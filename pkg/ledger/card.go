@@ -30,7 +30,25 @@ type Card struct {
 	Cast          []Cast
 	Effects       []EffectView
 	History       []HistoryRow
-	Earlier       int // approvals of this run before this one
+	Earlier       int             // approvals of this run before this one
+	Corrects      *CorrectionView // nil where the event corrects no other
+}
+
+// CorrectionView is what a correction says of the run that it corrects, and what that run had done by then (K10).
+type CorrectionView struct {
+	RunID   uuid.UUID         `json:"run_id"`
+	Key     string            `json:"key"`
+	By      string            `json:"by"`
+	Reason  string            `json:"reason"`
+	Outcome string            `json:"outcome"`
+	Effects []CorrectedEffect `json:"effects"`
+}
+
+// CorrectedEffect is one effect of a run that was corrected.
+type CorrectedEffect struct {
+	OperationID string  `json:"operation_id"`
+	State       string  `json:"state"`
+	ExternalID  *string `json:"external_id"`
 }
 
 // EffectView is one effect of the run as people are shown it.
@@ -97,7 +115,11 @@ select ` + summaryColumns + `,
       order by e.revision, e.ordinal), '[]') from effects e where e.tenant_id = a.tenant_id and e.run_id = a.run_id),
   (select coalesce(jsonb_agg(jsonb_build_object('at', h.at, 'actor', h.actor, 'move', h.move, 'to', h.to_state, 'detail', h.detail)
       order by h.audit_id), '[]') from audit_events h where h.tenant_id = a.tenant_id and h.run_id = a.run_id),
-  (select count(*) from approvals o where o.tenant_id = a.tenant_id and o.run_id = a.run_id and o.requested_at < a.requested_at)::int
+  (select count(*) from approvals o where o.tenant_id = a.tenant_id and o.run_id = a.run_id and o.requested_at < a.requested_at)::int,
+  (select jsonb_build_object('run_id', c.original_run, 'key', o.idempotency_key, 'by', c.corrected_by, 'reason', c.reason,
+      'outcome', c.original_outcome, 'effects', c.original_effects)
+    from corrections c join runs o on o.run_id = c.original_run and o.tenant_id = c.tenant_id
+    where c.run_id = a.run_id and c.tenant_id = a.tenant_id)
 from approvals a join runs r using (run_id, tenant_id) join intents n using (run_id, tenant_id, intent_hash)
 left join lateral (
   select d.policy_version, d.route from policy_decisions d where d.tenant_id = a.tenant_id and d.run_id = a.run_id
@@ -118,7 +140,7 @@ func (l *Ledger) Card(ctx context.Context, approval uuid.UUID) (*Card, error) {
 		&s.Source, &s.RequestedBy, &s.ActionType, &s.TargetSystem, &s.TargetRecord, &s.Audience, &s.State, &s.RunState, &s.RunOutcome,
 		&s.Approvals, &s.RequestedAt, &s.DecideBy, &s.DecidedAt, &s.Now,
 		&hash, &c.Canonical, &c.Revision, &c.Model, &c.Reasons, &c.PolicyVersion, &c.Route, &c.SentBy, &c.ReceivedAt, &within,
-		&c.OutcomeReason, &effects, &history, &c.Earlier)
+		&c.OutcomeReason, &effects, &history, &c.Earlier, &c.Corrects)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, ErrNoApproval
 	}

@@ -31,6 +31,7 @@ type Claim struct {
 	TraceParent   string
 	RequestedBy   string      // the person who asked, as the event says it; "" where it does not
 	SentBy        string      // the credential that brought it in
+	Corrects      *Correction // nil where the event corrects no other
 	Lease         *LeaseTerms // a worker wants to own the run
 	Intent        *Intent     // the event carried its proposal
 }
@@ -42,6 +43,13 @@ type LeaseTerms struct {
 	MaxLifetime time.Duration
 }
 
+// Correction says that an event mends an earlier one, which has ended and stays as it is (K10).
+type Correction struct {
+	Key    string // the earlier event's idempotency key
+	By     string // who answers for the correction
+	Reason string
+}
+
 // Intent is the immutable canonical snapshot of a proposal (A11).
 type Intent struct {
 	Revision   int // from 1
@@ -49,6 +57,7 @@ type Intent struct {
 	Hash       canonical.Digest // of Canonical
 	ActionType string
 	Model      []byte // JSON: provider class, model, revision (M5)
+	NearHash   []byte // alike for intents that want nearly the same (K13); nil where the type does not ask for it
 }
 
 // Claimed is the answer to one claim, in the order of the claims.
@@ -63,6 +72,13 @@ type Claimed struct {
 // neighbours no longer use (K15).
 var ErrStaleRules = errors.New("this replica's source rules are older than the active ones; restart it with the current configuration")
 
+// ErrNoOriginal means that a correction names a key that the tenant never had.
+var ErrNoOriginal = errors.New("there is no run of the key that the correction names")
+
+// ErrOriginalOpen means that a correction names a run that has not ended: it may still do what it was asked, so nobody can say
+// yet what has to be mended (K10).
+var ErrOriginalOpen = errors.New("the run that the correction names has not ended")
+
 // ErrKeyCollision means that another key of the tenant has the same 128-bit digest. Nobody can produce that by chance.
 var ErrKeyCollision = errors.New("another key has the same digest")
 
@@ -71,6 +87,7 @@ type claim struct {
 	*Claim
 	run      uuid.UUID
 	previous *uuid.UUID
+	original *uuid.UUID // of a correction
 	event    outgoing
 	answer   *Claimed
 }
@@ -108,6 +125,10 @@ func newClaim(c *Claim, answer *Claimed) (*claim, error) {
 	if c.PreviousKey != "" && c.PreviousKey != c.Key {
 		previous := RunID(c.TenantID, c.PreviousKey)
 		item.previous = &previous
+	}
+	if c.Corrects != nil {
+		original := RunID(c.TenantID, c.Corrects.Key)
+		item.original = &original
 	}
 	event, err := newOutgoing(c.TenantID, item.run, c.TraceParent, c.firstEvent(item.run))
 	item.event = event
@@ -151,7 +172,7 @@ func (l *Ledger) claimBatch(ctx context.Context, batch []*claim) error {
 			State: RunProcessing, Version: 1, PayloadHash: item.PayloadHash, RulesVersion: item.RulesVersion,
 			CorrelationID: item.CorrelationID, IntentRevision: revisionOf(item.Intent), leaseExpiresAt: w.leaseExpiresAt}
 		if item.Lease != nil {
-			item.answer.Run.LeaseOwner = item.Lease.Owner
+			item.answer.Run.LeaseOwner, item.answer.Run.Attempts = item.Lease.Owner, 1
 		}
 	}
 	return nil

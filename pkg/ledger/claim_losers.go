@@ -26,6 +26,9 @@ func (l *Ledger) answerLosers(ctx context.Context, items []*claim) error {
 		if c.previous != nil {
 			keys = append(keys, runKey{c.TenantID, *c.previous})
 		}
+		if c.original != nil {
+			keys = append(keys, runKey{c.TenantID, *c.original})
+		}
 	}
 	found, err := l.readRuns(ctx, keys)
 	if err != nil {
@@ -35,7 +38,7 @@ func (l *Ledger) answerLosers(ctx context.Context, items []*claim) error {
 	for _, c := range items {
 		run := c.winner(found)
 		if run == nil {
-			c.answer.Err = ErrStaleRules
+			c.answer.Err = c.whyNotStored(found)
 			continue
 		}
 		if err := c.compare(run); err != nil {
@@ -64,6 +67,19 @@ func (c *claim) winner(found map[runKey]*Run) *Run {
 		return found[runKey{c.TenantID, *c.previous}]
 	}
 	return nil
+}
+
+// whyNotStored says why a claim made no run, though no run had its key.
+func (c *claim) whyNotStored(found map[runKey]*Run) error {
+	if c.original != nil {
+		switch original := found[runKey{c.TenantID, *c.original}]; {
+		case original == nil:
+			return ErrNoOriginal
+		case !original.Ended():
+			return ErrOriginalOpen
+		}
+	}
+	return ErrStaleRules
 }
 
 // compare fills in the answer of a loser.
@@ -183,14 +199,15 @@ with locked as materialized (
   update runs r set state = $6, version = r.version + 1, lease_owner = k.owner,
     lease_expires_at = k.now + make_interval(secs => least(k.lease_seconds, k.cap_seconds)),
     lease_cap_at = k.now + make_interval(secs => k.cap_seconds),
-    takeovers = r.takeovers + (k.former is not null)::int, updated_at = k.now
+    takeovers = r.takeovers + (k.former is not null)::int, attempts = r.attempts + 1, updated_at = k.now
   from free k where r.tenant_id = k.tenant_id and r.run_id = k.run_id
-  returning r.tenant_id, r.run_id, k.ord, r.version, r.lease_expires_at, k.state as from_state, r.takeovers, k.former is not null as took_over
+  returning r.tenant_id, r.run_id, k.ord, r.version, r.lease_expires_at, k.state as from_state, r.takeovers, r.attempts,
+    k.former is not null as took_over
 ), audit as (
   insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state, detail)
   select tenant_id, run_id, $8, 'reclaim', from_state, $6, jsonb_build_object('takeovers', takeovers) from moved
 )
-select ord, version, lease_expires_at, takeovers, took_over from moved`
+select ord, version, lease_expires_at, takeovers, attempts, took_over from moved`
 
 // reclaim tries to take over the runs of workers whose delivery was a duplicate. Who does not get one keeps that answer.
 func (l *Ledger) reclaim(ctx context.Context, items []*claim) error {
@@ -214,7 +231,7 @@ func (l *Ledger) reclaim(ctx context.Context, items []*claim) error {
 		c.answer.Result = contracts.ResultAccepted
 		c.answer.Run.State, c.answer.Run.Version = RunProcessing, t.version
 		c.answer.Run.LeaseOwner, c.answer.Run.leaseExpiresAt = c.Lease.Owner, t.leaseExpiresAt
-		c.answer.Run.Takeovers, c.answer.TookOver = t.takeovers, t.tookOver
+		c.answer.Run.Takeovers, c.answer.Run.Attempts, c.answer.TookOver = t.takeovers, t.attempts, t.tookOver
 	}
 	for _, c := range items {
 		switch run := &c.answer.Run; {

@@ -13,11 +13,12 @@ type taken struct {
 	version        int64
 	leaseExpiresAt *time.Time
 	takeovers      int
+	attempts       int
 	tookOver       bool
 }
 
 func scanTaken(row pgx.CollectableRow) (t taken, err error) {
-	err = row.Scan(&t.ord, &t.version, &t.leaseExpiresAt, &t.takeovers, &t.tookOver)
+	err = row.Scan(&t.ord, &t.version, &t.leaseExpiresAt, &t.takeovers, &t.attempts, &t.tookOver)
 	return t, err
 }
 

@@ -3,6 +3,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -24,13 +25,14 @@ type Undecided struct {
 	IntentHash    canonical.Digest
 	Canonical     []byte
 	ActionType    string
+	NearHash      []byte // alike for intents that want nearly the same (K13); nil for none
 	SubmittedAt   time.Time
 	Now           time.Time // the database's clock, by which evidence ages
 }
 
 const undecidedSQL = `
 select r.tenant_id, r.run_id, r.idempotency_key, r.correlation_id, r.traceparent, n.revision, n.intent_hash, n.canonical,
-  n.action_type, n.created_at, clock_timestamp()
+  n.action_type, n.near_hash, n.created_at, clock_timestamp()
 from unnest($1::text[], $2::uuid[], $3::bytea[]) as i(tenant_id, run_id, intent_hash)
 cross join lateral (
   select * from runs r where r.tenant_id = i.tenant_id and r.run_id = i.run_id and r.state = any($4) limit 1
@@ -68,7 +70,7 @@ func (l *Ledger) Undecided(ctx context.Context, refs []IntentRef) ([]Undecided, 
 func scanUndecided(row pgx.CollectableRow) (u Undecided, err error) {
 	var hash []byte
 	err = row.Scan(&u.TenantID, &u.RunID, &u.Key, &u.CorrelationID, &u.TraceParent, &u.Revision, &hash, &u.Canonical,
-		&u.ActionType, &u.SubmittedAt, &u.Now)
+		&u.ActionType, &u.NearHash, &u.SubmittedAt, &u.Now)
 	copy(u.IntentHash[:], hash)
 	return u, err
 }
@@ -88,6 +90,7 @@ type Decision struct {
 	ExecuteWithin time.Duration
 	Audience      []string
 	Effect        EffectRequest // where the route is auto
+	Near          *NearCheck    // nil where near duplicates do not matter
 }
 
 // EffectRequest is the one external write that an intent asks for.
@@ -132,8 +135,8 @@ func (l *Ledger) Decide(ctx context.Context, decisions []Decision, spoiled func(
 	err := l.command(ctx, "decide", func(ctx context.Context) error {
 		moved = 0
 		return split(items, func(batch []*decision) error {
-			rows, err := collect(ctx, l, l.site("decide"), decisionKeys(batch), pgx.RowTo[uuid.UUID], decideSQL, decideArgs(batch)...)
-			moved += len(rows)
+			n, err := l.decideBatch(ctx, batch)
+			moved += n
 			return err
 		}, func(d *decision, err error) { bad[d] = err })
 	})
@@ -144,6 +147,14 @@ func (l *Ledger) Decide(ctx context.Context, decisions []Decision, spoiled func(
 		err = l.Inbox(ctx, inboxPolicy, column(repeats, func(d *decision) uuid.UUID { return d.EventID }))
 	}
 	return moved, err
+}
+
+func (l *Ledger) decideBatch(ctx context.Context, batch []*decision) (int, error) {
+	if slices.ContainsFunc(batch, (*decision).checksNear) {
+		return l.decideApart(ctx, batch)
+	}
+	rows, err := collect(ctx, l, l.site("decide"), decisionKeys(batch), pgx.RowTo[uuid.UUID], decideSQL, decideArgs(batch)...)
+	return len(rows), err
 }
 
 func newDecision(d *Decision) (*decision, error) {

@@ -37,6 +37,14 @@ select jsonb_build_object(
       'lookups', (select jsonb_agg(to_jsonb(s) order by s.lookup) from lookups s
           where s.tenant_id = e.tenant_id and s.run_id = e.run_id and s.revision = e.revision and s.ordinal = e.ordinal))
       order by e.revision, e.ordinal) from effects e where e.tenant_id = r.tenant_id and e.run_id = r.run_id),
+  'corrects', (select jsonb_build_object('key', o.idempotency_key, 'run_id', c.original_run, 'by', c.corrected_by,
+      'reason', c.reason, 'outcome', c.original_outcome, 'effects', c.original_effects, 'at', c.made_at)
+      from corrections c join runs o on o.run_id = c.original_run and o.tenant_id = c.tenant_id
+      where c.tenant_id = r.tenant_id and c.run_id = r.run_id),
+  'corrected_by', (select jsonb_agg(jsonb_build_object('key', n.idempotency_key, 'run_id', c.run_id, 'by', c.corrected_by,
+      'reason', c.reason, 'at', c.made_at) order by c.made_at)
+      from corrections c join runs n on n.run_id = c.run_id and n.tenant_id = c.tenant_id
+      where c.tenant_id = r.tenant_id and c.original_run = r.run_id),
   'conflicts', (select jsonb_agg(jsonb_build_object('payload_hash', encode(c.payload_hash, 'hex'), 'first_seen_at', c.first_seen_at)
       order by c.first_seen_at) from run_conflicts c where c.tenant_id = r.tenant_id and c.run_id = r.run_id),
   'history', (select jsonb_agg(jsonb_build_object('at', h.at, 'actor', h.actor, 'move', h.move, 'from', h.from_state,

@@ -221,6 +221,12 @@ func TestRunMoves(t *testing.T) {
 	vote := func(decision string) arrange {
 		return ruling(func(_ *testing.T, b *ledgertest.Bench, a ledgertest.Asked) { b.Vote(a.Vote("nora", decision)) })
 	}
+	taker := func(attempts int) arrange {
+		return func(t *testing.T, b *ledgertest.Bench, key string) func() {
+			waiting(t, b, key, key)
+			return func() { take(t, b.Intake, key, 1, attempts) }
+		}
+	}
 	commands := map[string]arrange{
 		"approve": vote(ledger.Approve),
 		"reject":  vote(ledger.Reject),
@@ -240,6 +246,8 @@ func TestRunMoves(t *testing.T) {
 		"submit":         owners(func(key string, o *ledger.Owned) { o.Submit = ledgertest.Intent(key, "c-1") }),
 		"fail_retryable": owners(func(_ string, o *ledger.Owned) { o.Fail = &ledger.Failure{Retryable: true, Reason: "x"} }),
 		"fail_terminal":  owners(func(_ string, o *ledger.Owned) { o.Fail = &ledger.Failure{Reason: "x"} }),
+		"take":           taker(5),
+		"exhaust":        taker(0),
 		"authorize":      decision(config.RouteAuto),
 		"ask_human":      decision(config.RouteHumanReview),
 		"deny":           decision(config.RouteReject),

@@ -30,6 +30,9 @@ type Failure struct {
 	Retryable bool   // anybody may claim the run again; else it has ended
 	Invalid   bool   // the worker could not make a valid proposal; else it failed for another reason
 	Reason    string // for people
+	Class     string // what kind of failure it was, as a contracts.Failed…; "" where the worker does not say
+	// RetryAfter is how long the run waits before another worker is given it. Who brings its event again may have it at once.
+	RetryAfter time.Duration
 }
 
 // owned is an Owned on its way through the batch.
@@ -104,9 +107,10 @@ with locked as materialized (
     and r.lease_owner = i.owner and r.version = i.seen_version and r.lease_expires_at > clock_timestamp() as may
   from unnest($1::text[], $2::uuid[], $3::uuid[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
     $10::float8[], $11::int[], $12::bytea[], $13::bytea[], $14::text[], $15::jsonb[], $16::uuid[], $17::text[], $18::text[],
-    $19::bytea[])
+    $19::bytea[], $22::bytea[], $23::text[], $24::float8[])
   with ordinality as i(tenant_id, run_id, owner, seen_version, move, from_state, to_state, outcome, reason, renew_seconds,
-    revision, intent_hash, canonical, action_type, model, event_id, stream, subject, event, ord)
+    revision, intent_hash, canonical, action_type, model, event_id, stream, subject, event, near_hash,
+    class, retry_seconds, ord)
   cross join lateral (
     select r.state, r.version, r.intent_revision, r.lease_owner, r.lease_expires_at from runs r
     where r.tenant_id = i.tenant_id and r.run_id = i.run_id for no key update
@@ -122,15 +126,25 @@ with locked as materialized (
   from (select tenant_id, run_id, move, to_state, outcome, reason, renew_seconds, revision, now from locked where may offset 0) k
   where r.tenant_id = k.tenant_id and r.run_id = k.run_id
 ), proposed as (
-  insert into intents (tenant_id, run_id, intent_hash, revision, canonical, action_type, model, submitted_by)
-  select tenant_id, run_id, intent_hash, revision, canonical, action_type, model, owner from locked where may and move = 'submit'
+  insert into intents (tenant_id, run_id, intent_hash, revision, canonical, action_type, model, near_hash, submitted_by)
+  select tenant_id, run_id, intent_hash, revision, canonical, action_type, model, near_hash, owner
+  from locked where may and move = 'submit'
+), gone as (
+  delete from waiting_runs w using locked k
+  where k.may and k.move in ('submit', 'fail_terminal') and w.tenant_id = k.tenant_id and w.run_id = k.run_id
+), waiting as (
+  update waiting_runs w set available_at = k.now + make_interval(secs => k.retry_seconds), owner = null
+  from (select tenant_id, run_id, retry_seconds, now from locked where may and move = 'fail_retryable' offset 0) k
+  where w.tenant_id = k.tenant_id and w.run_id = k.run_id
 ), log as (
   insert into event_log (event_id, tenant_id, run_id, stream, subject, payload)
   select event_id, tenant_id, run_id, stream, subject, event from locked where may and event_id is not null
 ), queue as (insert into pending (event_id) select event_id from locked where may and event_id is not null),
 audit as (
-  insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state)
-  select tenant_id, run_id, $21, move, from_state, to_state from locked where may
+  insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state, detail)
+  select tenant_id, run_id, $21, move, from_state, to_state,
+    case when reason <> '' then jsonb_strip_nulls(jsonb_build_object('reason', reason, 'class', nullif(class, ''))) end
+  from locked where may
 )
 select ord from locked where may`
 

@@ -35,7 +35,17 @@ func ownArgs(batch []*owned) []any {
 		column(batch, func(o *owned) string { return o.out().subject }),
 		column(batch, func(o *owned) []byte { return o.out().payload }),
 		sweepAfter.Seconds(), Intake,
+		column(batch, func(o *owned) []byte { return o.intent().NearHash }),
+		column(batch, func(o *owned) string { return o.failure().Class }),
+		column(batch, func(o *owned) float64 { return o.failure().RetryAfter.Seconds() }),
 	}
+}
+
+func (o *owned) failure() Failure {
+	if o.Fail == nil {
+		return Failure{}
+	}
+	return *o.Fail
 }
 
 func (o *owned) intent() Intent {

@@ -100,8 +100,8 @@ func TestReplay(t *testing.T) { // B5
 		m := refused("again")
 		m.Body = []byte(`{"again":1}`) // another case's replay has the same subject
 		row := parked(t, b, m)
-		require.NoError(t, b.Operator.Replay(t.Context(), row.ID, "olga", ledger.Correction{}))
-		require.ErrorIs(t, b.Operator.Replay(t.Context(), row.ID, "olga", ledger.Correction{}), ledger.ErrNotParked)
+		require.NoError(t, b.Operator.Replay(t.Context(), row.ID, "olga", ledger.Edit{}))
+		require.ErrorIs(t, b.Operator.Replay(t.Context(), row.ID, "olga", ledger.Edit{}), ledger.ErrNotParked)
 		require.ErrorIs(t, b.Operator.Discard(t.Context(), row.ID, "olga"), ledger.ErrNotParked)
 		require.Equal(t, "replayed olga", b.Text(`select state || ' ' || settled_by from parked_messages where parked_id = $1`, row.ID))
 		require.Equal(t, 1, b.Count(`select count(*) from event_log join pending using (event_id)
@@ -112,7 +112,7 @@ where stream = 'HOLDPOINT_INGRESS_DEMO' and subject = $1 and payload = $2 and no
 		t.Parallel()
 		b := shared.For(t)
 		row := parked(t, b, refused("fixed"))
-		require.NoError(t, b.Operator.Replay(t.Context(), row.ID, "olga", ledger.Correction{Body: []byte(`{"key":"k9"}`),
+		require.NoError(t, b.Operator.Replay(t.Context(), row.ID, "olga", ledger.Edit{Body: []byte(`{"key":"k9"}`),
 			Headers: map[string]string{"Holdpoint-Key": "k9"}}))
 		require.Equal(t, "k9", b.Text(`select headers->>'Holdpoint-Key' from event_log where payload = $1`, []byte(`{"key":"k9"}`)))
 		require.Equal(t, string(row.Body), b.Text(`select convert_from(body, 'UTF8') from parked_messages where parked_id = $1`, row.ID), "what came is kept")
@@ -124,7 +124,7 @@ where stream = 'HOLDPOINT_INGRESS_DEMO' and subject = $1 and payload = $2 and no
 		m := refused("bare")
 		m.Headers = nil
 		row := parked(t, b, m)
-		require.NoError(t, b.Operator.Replay(t.Context(), row.ID, "olga", ledger.Correction{Headers: map[string]string{"Holdpoint-Key": "bare"}}))
+		require.NoError(t, b.Operator.Replay(t.Context(), row.ID, "olga", ledger.Edit{Headers: map[string]string{"Holdpoint-Key": "bare"}}))
 		require.Equal(t, 1, b.Count(`select count(*) from event_log where headers->>'Holdpoint-Key' = 'bare'`))
 	})
 
@@ -134,7 +134,7 @@ where stream = 'HOLDPOINT_INGRESS_DEMO' and subject = $1 and payload = $2 and no
 		m := refused("nowhere")
 		m.Subject = "elsewhere"
 		row := parked(t, b, m)
-		require.ErrorContains(t, b.Operator.Replay(t.Context(), row.ID, "olga", ledger.Correction{}), "no stream")
+		require.ErrorContains(t, b.Operator.Replay(t.Context(), row.ID, "olga", ledger.Edit{}), "no stream")
 		require.Equal(t, "parked", b.Text(`select state from parked_messages where parked_id = $1`, row.ID))
 		require.NoError(t, b.Operator.Discard(t.Context(), row.ID, "olga"))
 		require.Equal(t, "discarded", b.Text(`select state from parked_messages where parked_id = $1`, row.ID))

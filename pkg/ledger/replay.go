@@ -44,15 +44,15 @@ func (l *Ledger) ParkedMessages(ctx context.Context, limit int) ([]ParkedRow, er
 // ErrNotParked means that no parked message has the id: there never was one, or somebody has replayed or discarded it.
 var ErrNotParked = errors.New("no parked message has this id; it may have been replayed or discarded already")
 
-// Correction replaces what was wrong with a parked message; nil members leave it as it was.
-type Correction struct {
+// Edit replaces what was wrong with a parked message; nil members leave it as it was.
+type Edit struct {
 	Body    []byte
 	Headers map[string]string
 }
 
 // Replay sends a parked message again from Postgres, corrected where asked, and marks it replayed, once (B5). It takes the whole way
 // again: intake claims by key, and a consumer of ours applies the event only if its record has not moved on.
-func (l *Ledger) Replay(ctx context.Context, id uuid.UUID, by string, fix Correction) error {
+func (l *Ledger) Replay(ctx context.Context, id uuid.UUID, by string, fix Edit) error {
 	return l.settleParked(ctx, id, by, "replayed", func(ctx context.Context, tx pgx.Tx, p ParkedRow, event *uuid.UUID) error {
 		stream, err := streamOf(p)
 		if err != nil {

@@ -11,6 +11,8 @@ var commits = map[string][]string{
 	"reclaim":          {Intake},
 	"record_conflicts": {Intake},
 	"own":              {Intake},
+	"take":             {Intake},
+	"exhaust":          {Intake},
 	"decide":           {Policy},
 	"inbox":            {Policy},
 	"vote":             {Approval},

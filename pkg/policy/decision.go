@@ -19,6 +19,7 @@ const (
 	CodeWorkflowUndeclared    = "workflow_undeclared"
 	CodeUncertaintyHigh       = "uncertainty_high"
 	CodeProfession            = "profession_required"
+	CodeNearDuplicate         = "near_duplicate"
 )
 
 // Reason is one thing that bore on a decision.

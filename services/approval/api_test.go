@@ -99,6 +99,23 @@ func TestAPI(t *testing.T) {
 		require.Equal(t, http.StatusNotFound, g.call(t, http.MethodGet, "/v1/approvals/"+asked.ApprovalID.String(), carl, nil).Status)
 	})
 
+	t.Run("ACorrectionShowsWhatItCorrectsAndWhoMadeItCannotApprove", func(t *testing.T) {
+		original := g.waiting("wrong")
+		require.Equal(t, http.StatusOK,
+			g.call(t, http.MethodPost, decisionPath(original), nora, decision(original, ledger.Reject)).Status)
+		asked := g.waiting("corrected", func(c *ledger.Claim) {
+			c.Corrects = &ledger.Correction{Key: "wrong", By: "nora@example.test", Reason: "the amount was wrong"}
+		})
+		path := "/v1/approvals/" + asked.ApprovalID.String()
+		var card contracts.ApprovalCard
+		require.NoError(t, json.Unmarshal([]byte(g.call(t, http.MethodGet, path, nora, nil).Text), &card))
+		require.Equal(t, &contracts.Corrected{IdempotencyKey: "wrong", RunID: original.Effect.RunID.String(),
+			CorrectedBy: "nora@example.test", Reason: "the amount was wrong", Outcome: ledger.OutcomeRejected}, card.Corrects)
+		refused := g.call(t, http.MethodPost, decisionPath(asked), nora, decision(asked, ledger.Approve))
+		require.Equal(t, http.StatusForbidden, refused.Status)
+		require.Equal(t, untouched, g.state(asked))
+	})
+
 	t.Run("DecidesOnceHoweverOftenTheSameCallIsMade", func(t *testing.T) {
 		asked := g.waiting("once")
 		key := func(r *http.Request) { r.Header.Set("Idempotency-Key", "call-1") }

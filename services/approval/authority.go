@@ -106,7 +106,7 @@ func (t *tenant) mayDecide(who *identity, card *ledger.Card, w want, rolesMaxAge
 			"Holdpoint's configuration."}
 	}
 	if w.Decision == ledger.Approve && t.asked(who, card) {
-		return &refusal{codeOwnRequest, "You asked for this, so somebody else has to approve it. You may reject it."}
+		return &refusal{codeOwnRequest, "You asked for this, or corrected it, so somebody else has to approve it. You may reject it."}
 	}
 	if w.Decision == ledger.Approve && (t.actions[card.ActionType] == nil || t.sources[card.Source] == nil) {
 		return &refusal{codeRemoved, "The configuration does not have this action, or this source, any more, so nobody can say what " +
@@ -145,9 +145,9 @@ func tooLong() *refusal {
 	return &refusal{codeReasonLong, fmt.Sprintf("The reason is longer than %d characters.", longestReason)}
 }
 
-// asked reports whether the person asked for the action, or answers for the program that did (A5).
+// asked reports whether the person asked for the action, corrected it, or answers for the program that did (A5).
 func (t *tenant) asked(who *identity, card *ledger.Card) bool {
-	if who.answersTo(t, card.RequestedBy) {
+	if who.answersTo(t, card.RequestedBy) || card.Corrects != nil && who.answersTo(t, card.Corrects.By) {
 		return true
 	}
 	p := who.person(t)

@@ -26,6 +26,14 @@ func (t *tenant) describe(c *ledger.Card) contracts.ApprovalCard {
 	for _, e := range c.Effects {
 		card.Effects = append(card.Effects, contracts.Effect{OperationID: e.OperationID, State: e.State, ExternalID: text0(e.ExternalID)})
 	}
+	if o := c.Corrects; o != nil {
+		card.Corrects = &contracts.Corrected{IdempotencyKey: o.Key, RunID: o.RunID.String(), CorrectedBy: o.By, Reason: o.Reason,
+			Outcome: o.Outcome}
+		for _, e := range o.Effects {
+			card.Corrects.Effects = append(card.Corrects.Effects, contracts.Effect{OperationID: e.OperationID, State: e.State,
+				ExternalID: text0(e.ExternalID)})
+		}
+	}
 	return card
 }
 

@@ -32,6 +32,18 @@ type explained struct {
 		}
 		At time.Time
 	}
+	Corrects *struct {
+		Key, By, Reason, Outcome string
+		Effects                  []struct {
+			Operation  string `json:"operation_id"`
+			State      string
+			ExternalID string `json:"external_id"`
+		}
+	}
+	CorrectedBy []struct {
+		Key, By, Reason string
+		At              time.Time
+	} `json:"corrected_by"`
 	Decisions []struct {
 		Route   string
 		Version string `json:"policy_version"`
@@ -99,6 +111,7 @@ func explain(out io.Writer, all json.RawMessage, raw bool) error {
 		p.line("drafted   %s   %s revision %d   intent %s%s", stamp(i.At), i.Action, i.Revision, i.Hash,
 			after("   by ", i.Model.Class+after(" ", i.Model.Name)+after(" ", i.Model.Revision)))
 	}
+	e.printCorrections(p)
 	for _, d := range e.Decisions {
 		p.line("policy    %s   %s   version %s", stamp(d.At), d.Route, d.Version)
 		for _, r := range d.Reasons {
@@ -133,6 +146,19 @@ func explain(out io.Writer, all json.RawMessage, raw bool) error {
 		p.line("history   %s   %s   %s%s%s", stamp(h.At), h.Actor, h.Move, after("   ", h.From), after(" -> ", h.To))
 	}
 	return nil
+}
+
+// printCorrections tells what the run corrects, and what corrected it (K10).
+func (e *explained) printCorrections(p printer) {
+	if c := e.Corrects; c != nil {
+		p.line("corrects  key %s (%s)   by %s: %s", c.Key, c.Outcome, c.By, c.Reason)
+		for _, effect := range c.Effects {
+			p.line("          - %s %s%s", effect.Operation, effect.State, after("   provider id ", effect.ExternalID))
+		}
+	}
+	for _, c := range e.CorrectedBy {
+		p.line("corrected %s   under key %s   by %s: %s", stamp(c.At), c.Key, c.By, c.Reason)
+	}
 }
 
 type printer struct{ out io.Writer }

@@ -60,7 +60,7 @@ func parkedReplayCommand() *cobra.Command {
 		Short: "Send a parked message again, corrected where asked",
 		Args:  cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			fix := ledger.Correction{Headers: map[string]string{}}
+			fix := ledger.Edit{Headers: map[string]string{}}
 			for _, h := range headers {
 				name, value, ok := strings.Cut(h, ":")
 				if !ok {

@@ -13,9 +13,16 @@ import (
 )
 
 // admit turns a delivery into a claim, or says why it cannot be one. It decides from the event and the configuration
-// alone, so the same event is admitted alike on every door and every replica.
+// alone, and for a signature that holds its time from when the event was taken, so the same event is admitted alike on
+// every door and every replica. Nothing of a body is believed, or even parsed, before its signature.
 func (t *tenant) admit(s *source, d *delivery) (ledger.Claim, *contracts.Problem) {
-	if problem := d.read(s.MaxBytes); problem != nil {
+	if problem := d.acceptable(s.MaxBytes); problem != nil {
+		return ledger.Claim{}, problem
+	}
+	if problem := s.genuine(d); problem != nil {
+		return ledger.Claim{}, problem
+	}
+	if problem := d.parse(); problem != nil {
 		return ledger.Claim{}, problem
 	}
 	key, problem := s.active.key(d)
@@ -30,18 +37,30 @@ func (t *tenant) admit(s *source, d *delivery) (ledger.Claim, *contracts.Problem
 		CorrelationID: s.correlation(d.body, key), TraceParent: d.traceParent(), PreviousKey: s.previousKey(d),
 		RequestedBy: s.requester(d.body), SentBy: d.sentBy,
 	}
+	if claim.Corrects, problem = t.correction(s, d, key); problem != nil {
+		return ledger.Claim{}, problem
+	}
 	claim.Intent, problem = t.checked(s, d, key)
 	return claim, problem
 }
 
 // read takes the body in: its size, its type, its JSON.
 func (d *delivery) read(limit int64) *contracts.Problem {
+	if problem := d.acceptable(limit); problem != nil {
+		return problem
+	}
+	return d.parse()
+}
+
+// acceptable looks at the body from outside: its size and its type.
+func (d *delivery) acceptable(limit int64) *contracts.Problem {
 	if int64(len(d.raw)) > limit {
 		return newProblemf(contracts.CodeTooLarge, "The body has %d bytes; at most %d are taken.", len(d.raw), limit)
 	}
-	if problem := d.checkContentType(); problem != nil {
-		return problem
-	}
+	return d.checkContentType()
+}
+
+func (d *delivery) parse() *contracts.Problem {
 	body, err := canonical.Parse(d.raw)
 	if err != nil {
 		return newProblem(contracts.CodeMalformed, err.Error())

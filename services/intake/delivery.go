@@ -4,6 +4,7 @@ import (
 	"mime"
 	"net/textproto"
 	"strings"
+	"time"
 	"unicode/utf8"
 
 	"github.com/holdpoint/holdpoint/contracts"
@@ -15,7 +16,17 @@ type delivery struct {
 	raw     []byte
 	headers headers
 	sentBy  string          // the name of the API key; "" over NATS, where the subject names the tenant alone
+	genuine bool            // its signature was verified
+	taken   time.Time       // when the broker took it, by the broker's clock; zero is now
 	body    canonical.Value // of raw, once it was read
+}
+
+// takenAt is when the delivery came in. A message may have waited in its stream, which must not make its signature stale.
+func (d *delivery) takenAt() time.Time {
+	if d.taken.IsZero() {
+		return time.Now()
+	}
+	return d.taken
 }
 
 // headers are all values of each name. Names are spelt as net/http does (Content-Type), whatever case they were sent

@@ -19,13 +19,17 @@ type httpDoor struct{ in *Intake }
 
 func (d *httpDoor) routes() http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /v1/sources/{source}/events", d.as("event", config.ScopePublish, d.delivered(d.in.event)))
+	mux.HandleFunc("POST /v1/sources/{source}/events", d.as("event", config.ScopePublish, d.waited(d.delivered(d.in.event))))
+	mux.HandleFunc("POST /v1/hooks/{tenant}/{source}", d.hook)
 	mux.HandleFunc("POST /v1/sources/{source}/claims", d.as("claim", config.ScopeWork, d.delivered(d.in.claim)))
+	mux.HandleFunc("POST /v1/sources/{source}/work", d.as("work", config.ScopeWork, d.delivered(d.in.work)))
 	for path, verb := range map[string]*workerVerb{"renewal": &renewal, "proposal": &submission, "failure": &giveUp} {
 		mux.HandleFunc("POST /v1/runs/{run}/"+path, d.as(verb.name, config.ScopeWork, d.worker(verb)))
 	}
-	mux.HandleFunc("GET /v1/runs/{run}", d.as("get", config.ScopeRead, d.get))
-	mux.HandleFunc("GET /v1/runs", d.as("get", config.ScopeRead, d.find))
+	mux.HandleFunc("POST /v1/sources/{source}/batches", d.as("batch", config.ScopePublish, d.batch))
+	mux.HandleFunc("GET /v1/runs/{run}", d.as("get", config.ScopeRead, d.waited(d.get)))
+	mux.HandleFunc("GET /v1/runs", d.as("get", config.ScopeRead, d.waited(d.find)))
+	mux.HandleFunc("GET /v1/runs/search", d.as("search", config.ScopeRead, d.search))
 	return mux
 }
 
@@ -37,6 +41,7 @@ func (d *httpDoor) as(verb, scope string, next handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		c := d.in.keys[sha256.Sum256([]byte(bearer(r)))]
 		var answer reply
+		var over bool
 		what := counted{door: doorHTTP, verb: verb}
 		switch {
 		case c == nil:
@@ -48,7 +53,9 @@ func (d *httpDoor) as(verb, scope string, next handler) http.HandlerFunc {
 				scope))
 		default:
 			what.tenant = c.tenant.ID
-			answer = next(w, r, c)
+			if answer, over = c.tenant.overRate(1); !over {
+				answer = next(w, r, c)
+			}
 		}
 		what.result = answer.result
 		d.in.counters.answer(r.Context(), what)
@@ -136,6 +143,9 @@ func write(w http.ResponseWriter, r *reply) {
 	h.Set("Content-Length", strconv.Itoa(len(data)))
 	if r.location != "" {
 		h.Set("Location", r.location)
+	}
+	if r.replayed {
+		h.Set("Idempotent-Replayed", "true")
 	}
 	if r.retryAfter != "" {
 		h.Set("Retry-After", r.retryAfter)

@@ -35,11 +35,14 @@ type Intake struct {
 	runs     *ledger.Group[runName, *ledger.Run]
 	counters *counters
 	listener net.Listener
+	waiters  chan struct{} // holds one for each caller that waits for a run's end
+	stopping chan struct{} // closed when nothing that waits should wait any longer
 }
 
 // New compiles every tenant's sources and listens. The rules of all sources are active when it returns.
 func New(ctx context.Context, env *service.Env, settings Settings) (*Intake, error) {
-	in := &Intake{env: env, settings: settings, tenants: map[string]*tenant{}, keys: map[[32]byte]*caller{}}
+	in := &Intake{env: env, settings: settings, tenants: map[string]*tenant{}, keys: map[[32]byte]*caller{},
+		waiters: make(chan struct{}, maxWaiters), stopping: make(chan struct{})}
 	in.settings.rulesWait = cmp.Or(settings.rulesWait, rulesWait)
 	for _, declared := range env.Config.Tenants {
 		t, err := newTenant(declared)
@@ -120,6 +123,7 @@ func (in *Intake) Run(ctx context.Context) error {
 		parts = append(parts, service.Named{Name: "intake nats " + id, Runner: natsDoor{in, t}},
 			service.Named{Name: "intake request/reply " + id, Runner: microDoor{in, t}})
 	}
+	context.AfterFunc(ctx, func() { close(in.stopping) })
 	err := service.RunAll(ctx, in.env.Log, drain, parts...)
 	in.claims.Close()
 	in.owned.Close()

@@ -40,8 +40,42 @@ func headerKey(d *delivery, name string) (string, *contracts.Problem) {
 	case value == "":
 		return "", newProblemf(contracts.CodeKeyMissing,
 			"Send the header %s with a key that is the same on every redelivery of this event.", name)
+	case name == headerIdempotencyKey && value[0] == '"':
+		return quotedKey(value)
 	}
 	return checkedKey(value)
+}
+
+// headerIdempotencyKey is the one header that has a syntax of its own: a structured string
+// (draft-ietf-httpapi-idempotency-key-header-07, section 2.1). Most senders leave the quotes out, so both forms name the
+// same key.
+const headerIdempotencyKey = "Idempotency-Key"
+
+// quotedKey reads a string as RFC 9651 writes it (section 4.2.5): printable ASCII, with \" and \\ escaped and nothing else.
+func quotedKey(value string) (string, *contracts.Problem) {
+	bad := newProblem(contracts.CodeKeyInvalid,
+		`The header Idempotency-Key begins with a quote and is not a quoted string: "…", with \" and \\ for those two alone.`)
+	var key []byte
+	for i := 1; i < len(value); i++ {
+		switch c := value[i]; {
+		case c == '"':
+			if i != len(value)-1 || len(key) == 0 {
+				return "", bad
+			}
+			return checkedKey(string(key))
+		case c == '\\':
+			i++
+			if i == len(value) || value[i] != '"' && value[i] != '\\' {
+				return "", bad
+			}
+			key = append(key, value[i])
+		case c < ' ' || c > '~':
+			return "", bad
+		default:
+			key = append(key, c)
+		}
+	}
+	return "", bad
 }
 
 func pointerKey(d *delivery, pointers []string) (string, *contracts.Problem) {

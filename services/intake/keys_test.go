@@ -34,6 +34,13 @@ func TestKeyRules(t *testing.T) {
 	}{
 		{"AHeader", "drafts", map[string][]string{"Idempotency-Key": {"Order 7"}}, `{}`, "Order 7"},
 		{"AHeaderWithSpaceAroundIt", "drafts", map[string][]string{"Idempotency-Key": {" a b\t"}}, `{}`, "a b"},
+		{"AQuotedHeader", "drafts", map[string][]string{"Idempotency-Key": {`"Order \"8\""`}}, `{}`, `Order "8"`},
+		{"AQuoteInsideAHeader", "drafts", map[string][]string{"Idempotency-Key": {`Order "9"`}}, `{}`, `Order "9"`},
+		{"AnUnfinishedQuote", "drafts", map[string][]string{"Idempotency-Key": {`"Order`}}, `{}`, contracts.CodeKeyInvalid},
+		{"SomethingAfterTheQuote", "drafts", map[string][]string{"Idempotency-Key": {`"a", "b"`}}, `{}`,
+			contracts.CodeKeyInvalid},
+		{"AnEmptyQuote", "drafts", map[string][]string{"Idempotency-Key": {`""`}}, `{}`, contracts.CodeKeyInvalid},
+		{"AQuoteThatIsNotASCII", "drafts", map[string][]string{"Idempotency-Key": {`"é"`}}, `{}`, contracts.CodeKeyInvalid},
 		{"StructuredCloudEvent", "cloud-events", event(structured), `{"specversion":"1.0","source":"/crm","id":"A-1"}`,
 			`["/crm","A-1"]`},
 		{"StructuredCloudEventByItsContent", "cloud-events", nil, `{"specversion":"1.0","source":"/crm","id":"A-2"}`,

@@ -27,7 +27,8 @@ type microDoor struct {
 func (d microDoor) Run(ctx context.Context) error {
 	subject := func(verb string) string { return bus.APISubject(d.t.ID, verb) }
 	endpoints := []bus.Endpoint{
-		{Name: "claim", Subject: subject("claim.*"), Handle: d.counted("claim", d.claim)},
+		{Name: "claim", Subject: subject("claim.*"), Handle: d.counted("claim", d.delivered(d.in.claim))},
+		{Name: "work", Subject: subject("work.*"), Handle: d.counted("work", d.delivered(d.in.work))},
 		{Name: "get", Subject: subject("get"), Handle: d.counted("get", d.get)},
 	}
 	for _, verb := range []*workerVerb{&renewal, &submission, &giveUp} {
@@ -48,18 +49,24 @@ type microHandler func(context.Context, bus.Request) reply
 
 func (d microDoor) counted(verb string, answer microHandler) func(context.Context, bus.Request) bus.Reply {
 	return func(ctx context.Context, request bus.Request) bus.Reply {
-		r := answer(ctx, request)
+		r, over := d.t.overRate(1)
+		if !over {
+			r = answer(ctx, request)
+		}
 		d.in.counters.answer(ctx, counted{d.t.ID, doorMicro, verb, r.result})
 		return overBus(r)
 	}
 }
 
-func (d microDoor) claim(ctx context.Context, r bus.Request) reply {
-	s, problem := d.t.source(lastToken(r.Subject))
-	if problem != nil {
-		return refuse(problem)
+// delivered reads what is about the source that ends the subject.
+func (d microDoor) delivered(take func(context.Context, *tenant, *source, *delivery) reply) microHandler {
+	return func(ctx context.Context, r bus.Request) reply {
+		s, problem := d.t.source(lastToken(r.Subject))
+		if problem != nil {
+			return refuse(problem)
+		}
+		return take(ctx, d.t, s, &delivery{raw: r.Data, headers: newHeaders(r.Header)})
 	}
-	return d.in.claim(ctx, d.t, s, &delivery{raw: r.Data, headers: newHeaders(r.Header)})
 }
 
 // get tells where a run stands. Body: {"run_id"} or {"key"}.

@@ -97,8 +97,8 @@ func TestRequestReply(t *testing.T) {
 			subjects[e.Name] = e.Subject
 		}
 		require.Equal(t, map[string]string{"claim": "holdpoint.api.demo.claim.*", "renew": "holdpoint.api.demo.renew",
-			"submit": "holdpoint.api.demo.submit",
-			"fail":   "holdpoint.api.demo.fail", "get": "holdpoint.api.demo.get"}, subjects)
+			"submit": "holdpoint.api.demo.submit", "work": "holdpoint.api.demo.work.*",
+			"fail": "holdpoint.api.demo.fail", "get": "holdpoint.api.demo.get"}, subjects)
 	})
 
 	// Each request reaches one replica, and a replica that stops takes no request with it.

@@ -66,7 +66,7 @@ func (d natsDoor) admit(item *bus.Item) (ledger.Claim, *contracts.Problem) {
 	if problem != nil {
 		return ledger.Claim{}, problem
 	}
-	delivered := &delivery{raw: item.Data, headers: newHeaders(item.Header)}
+	delivered := &delivery{raw: item.Data, headers: newHeaders(item.Header), taken: item.Stored}
 	if len(delivered.headers[headerOwner]) > 0 {
 		return ledger.Claim{}, newProblem(contracts.CodeForbidden,
 			"A lease is claimed over HTTP or request/reply, not by publishing.")
@@ -90,6 +90,9 @@ func (d natsDoor) claim(ctx context.Context, b *fetched) {
 		case err == nil:
 			d.reply(ctx, &b.items[i], d.in.claimed(ctx, answers[n], nil, uuid.Nil))
 			b.verdicts[i] = bus.Ack
+		case errors.Is(err, ledger.ErrNoOriginal), errors.Is(err, ledger.ErrOriginalOpen):
+			problem := uncorrectable(err)
+			b.refused = append(b.refused, refusal{i, problem, problem.Detail})
 		case errors.Is(err, ledger.ErrStaleRules) || b.items[i].NumDelivered <= bus.ParkAfter:
 			d.in.env.Log.Warn("an event could not be stored; it comes again",
 				"tenant", d.t.ID, "delivery", b.items[i].NumDelivered, "error", err)

@@ -22,6 +22,7 @@ type reply struct {
 	body        any    // a *contracts.Answer or *contracts.Problem
 	result      string // of the answer, or the problem's code; counted
 	location    string // where the run can be looked at, "" where there is none
+	replayed    bool   // it tells of an event that was handed in before
 	retryAfter  string // in whole seconds; "" says nothing
 }
 
@@ -85,10 +86,13 @@ func (in *Intake) claimed(ctx context.Context, c ledger.Claimed, err error, owne
 	if c.TookOver {
 		in.tookOver(ctx, run)
 	}
+	status := http.StatusAccepted
 	if c.Result == contracts.ResultDuplicateWithResult {
-		return tell(http.StatusOK, in.describe(run, c.Result, owner))
+		status = http.StatusOK
 	}
-	return tell(http.StatusAccepted, in.describe(run, c.Result, owner))
+	r := tell(status, in.describe(run, c.Result, owner))
+	r.replayed = c.Result != contracts.ResultAccepted
+	return r
 }
 
 func aboutRun(run *ledger.Run, code, detail string) *contracts.Problem {
@@ -128,6 +132,8 @@ func (in *Intake) failure(err error) reply {
 	switch {
 	case errors.Is(err, ledger.ErrNoSuchRun):
 		return refuse(newProblem(contracts.CodeNotFound, ""))
+	case errors.Is(err, ledger.ErrNoOriginal), errors.Is(err, ledger.ErrOriginalOpen):
+		return refuse(uncorrectable(err))
 	case errors.Is(err, context.Canceled):
 		r := refuse(newProblem(contracts.CodeInternal, "The caller went away."))
 		r.result = abandoned
@@ -149,4 +155,13 @@ func leaseHint(run *ledger.Run, owner uuid.UUID) string {
 		return ""
 	}
 	return strconv.Itoa(int(left / time.Second))
+}
+
+// uncorrectable says why a correction could not be taken (K10).
+func uncorrectable(err error) *contracts.Problem {
+	if errors.Is(err, ledger.ErrOriginalOpen) {
+		return newProblem(contracts.CodeOriginalOpen, "Nobody can say yet what has to be corrected. Wait until that run has ended, "+
+			"or take it back, then send the correction again.")
+	}
+	return newProblem(contracts.CodeNoOriginal, "The correction names a key under which nothing was ever handed in.")
 }

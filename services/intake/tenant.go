@@ -4,8 +4,11 @@ import (
 	"encoding/hex"
 	"fmt"
 
+	"golang.org/x/time/rate"
+
 	"github.com/holdpoint/holdpoint/pkg/canonical"
 	"github.com/holdpoint/holdpoint/pkg/config"
+	"github.com/holdpoint/holdpoint/pkg/signature"
 )
 
 // tenant is a tenant with its sources and action schemas compiled.
@@ -13,6 +16,7 @@ type tenant struct {
 	*config.Tenant
 	sources map[string]*source
 	actions map[string]*action
+	rate    *rate.Limiter // nil is no limit
 }
 
 // action is a registered action type with its compiled schema and its connector.
@@ -28,6 +32,10 @@ type source struct {
 	schema *config.Validator // nil takes any object
 	rules  map[int]*rules    // by version
 	active *rules            // the newest
+	// verifier is nil where the source's events need no signature.
+	verifier *signature.Verifier
+	// looking is held by the one request of this replica that looks for work while others wait.
+	looking chan struct{}
 }
 
 // rules is one compiled version of a source's key and hash rules.
@@ -38,7 +46,8 @@ type rules struct {
 }
 
 func newTenant(declared *config.Tenant) (*tenant, error) {
-	t := &tenant{Tenant: declared, sources: map[string]*source{}, actions: map[string]*action{}}
+	t := &tenant{Tenant: declared, sources: map[string]*source{}, actions: map[string]*action{},
+		rate: newLimiter(declared.RateLimit)}
 	connectors := map[string]*config.Connector{}
 	for _, c := range declared.Connectors {
 		connectors[c.ID] = c
@@ -61,7 +70,11 @@ func newTenant(declared *config.Tenant) (*tenant, error) {
 }
 
 func newSource(declared *config.Source) (*source, error) {
-	s := &source{Source: declared, rules: map[int]*rules{}}
+	verifier, err := newVerifier(declared)
+	if err != nil {
+		return nil, err
+	}
+	s := &source{Source: declared, verifier: verifier, rules: map[int]*rules{}, looking: make(chan struct{}, 1)}
 	if declared.Schema != nil {
 		schema, err := config.NewValidator(declared.ID, declared.Schema)
 		if err != nil {

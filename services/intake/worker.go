@@ -43,7 +43,7 @@ var (
 	submission = workerVerb{name: "submit", status: http.StatusAccepted, members: []string{"proposal"},
 		fill: (*workerCall).submit}
 	// giveUp gives the run back; "invalid": true says that no valid proposal could be made (M3).
-	giveUp = workerVerb{name: "fail", status: http.StatusOK, members: []string{"retryable", "reason", "invalid"},
+	giveUp = workerVerb{name: "fail", status: http.StatusOK, members: []string{"retryable", "reason", "invalid", "class", "retry_after_seconds"},
 		fill: (*workerCall).fail}
 )
 
@@ -60,20 +60,6 @@ func (c *workerCall) submit(o *ledger.Owned) (problem *contracts.Problem) {
 	}
 	o.Submit, problem = c.tenant.intent(config.NewDocument(proposal), c.source, "/proposal", c.run.Key)
 	return problem
-}
-
-func (c *workerCall) fail(o *ledger.Owned) *contracts.Problem {
-	retryable, _ := c.body.Get("retryable")
-	reason, _ := c.body.Get("reason")
-	invalid, given := c.body.Get("invalid")
-	if retryable.Kind() != canonical.Bool || reason.Kind() != canonical.String || reason.Text() == "" ||
-		len(reason.Text()) > maxReasonBytes || given && invalid.Kind() != canonical.Bool {
-		return newProblemf(contracts.CodeSchemaInvalid,
-			`Say "retryable": true or false, and a "reason" of 1 to %d bytes; "invalid" is true or false, or left out.`,
-			maxReasonBytes)
-	}
-	o.Fail = &ledger.Failure{Retryable: retryable.True(), Invalid: invalid.True(), Reason: reason.Text()}
-	return nil
 }
 
 // own makes a worker's move and answers with the run as it then stands. run is the run's id, or "" where the body has

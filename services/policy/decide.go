@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,20 +44,48 @@ func (p *Policy) decideOne(u *ledger.Undecided, event uuid.UUID) (d ledger.Decis
 	verdict := t.engine.Decide(snapshot.Input(u.Now))
 	route, reasons := t.registry(snapshot, verdict.Route, verdict.Reasons)
 	d = ledger.Decision{
-		EventID: event, DecisionID: uuid.New(), Intent: u, Route: route,
+		EventID: event, DecisionID: uuid.New(), Intent: u,
 		PolicyVersion: verdict.PolicyVersion + "/" + verdict.EngineVersion, InputsHash: verdict.InputsHash,
-		ReasonCodes: engine.Decision{Reasons: reasons}.Codes(), Summary: summary(reasons),
 		DecideWithin: defaultDecideWithin, ExecuteWithin: defaultExecuteWithin,
 		Effect: ledger.EffectRequest{
 			Connector: snapshot.Connector, Operation: snapshot.Operation,
 			TargetSystem: snapshot.TargetSystem, TargetRecord: snapshot.TargetRecord,
 		},
 	}
-	if a := t.actions[snapshot.ActionType]; a != nil {
+	a := t.actions[snapshot.ActionType]
+	if a != nil {
 		d.DecideWithin, d.ExecuteWithin, d.Audience = a.DecideWithin, a.ExecuteWithin, a.Audience
 	}
-	d.Reasons, err = json.Marshal(reasons)
-	return d, err
+	d = because(d, route, reasons)
+	if a != nil && a.NearDuplicate != nil {
+		alone := d
+		d.Near = &ledger.NearCheck{Within: a.NearDuplicate.Within, Review: func(twin *ledger.Twin) ledger.Decision {
+			return because(alone, config.RouteHumanReview, append(slices.Clone(reasons), nearReason(twin)))
+		}}
+	}
+	return d, nil
+}
+
+// because is a decision for these reasons.
+func because(d ledger.Decision, route string, reasons []engine.Reason) ledger.Decision {
+	d.Route, d.Summary = route, summary(reasons)
+	d.ReasonCodes = engine.Decision{Reasons: reasons}.Codes()
+	d.Reasons, _ = json.Marshal(reasons) // texts alone
+	return d
+}
+
+// nearReason leads a reviewer to what was asked for before (K13).
+func nearReason(twin *ledger.Twin) engine.Reason {
+	message := fmt.Sprintf("Nearly the same was asked for at %s under the key %q.",
+		twin.SubmittedAt.UTC().Format(time.RFC3339), twin.Key)
+	if twin.OperationID != "" {
+		message += " Its effect is " + twin.OperationID
+		if twin.ExternalID != "" {
+			message += ", the provider's " + twin.ExternalID
+		}
+		message += "."
+	}
+	return engine.Reason{Code: engine.CodeNearDuplicate, Message: message}
 }
 
 // registry sends an intent to a person whose connector or operation is not the one that its type names by now.

@@ -1,0 +1,99 @@
+package intake
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/contracts"
+)
+
+// Bounds of waiting for a run's end.
+const (
+	longestWait = 45 * time.Second // well below what the server gives an answer
+	maxWaiters  = 4096             // of one replica; the next one is answered at once
+	firstLook   = 20 * time.Millisecond
+	rarestLook  = 500 * time.Millisecond
+)
+
+// preferredWait is how long the caller prefers to wait for the end of the run (RFC 7240, section 4.3), or 0.
+func preferredWait(h http.Header) time.Duration {
+	for _, value := range h.Values("Prefer") {
+		for preference := range strings.SplitSeq(value, ",") {
+			preference, _, _ = strings.Cut(preference, ";")
+			name, seconds, _ := strings.Cut(preference, "=")
+			if !strings.EqualFold(strings.TrimSpace(name), "wait") {
+				continue
+			}
+			n, err := strconv.Atoi(strings.Trim(strings.TrimSpace(seconds), `"`))
+			if err == nil && n > 0 {
+				return min(longestWait, time.Duration(n)*time.Second) // the first one counts (section 2)
+			}
+		}
+	}
+	return 0
+}
+
+// waited is the handler of answers about one run that are held, where the caller prefers that, until the run has ended.
+func (d *httpDoor) waited(next handler) handler {
+	return func(w http.ResponseWriter, r *http.Request, c *caller) reply {
+		answer := next(w, r, c)
+		wait := preferredWait(r.Header)
+		told, isAnswer := answer.body.(*contracts.Answer)
+		if wait == 0 || !isAnswer || told.Outcome != "" {
+			return answer
+		}
+		select {
+		case d.in.waiters <- struct{}{}:
+		default:
+			return answer
+		}
+		defer func() { <-d.in.waiters }()
+		w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
+		ctx, cancel := context.WithTimeout(r.Context(), wait)
+		defer cancel()
+		return d.in.untilEnded(ctx, c.tenant, answer)
+	}
+}
+
+// untilEnded is the same answer with the run as it stands at its end, or when the waiting is over. An outage meanwhile says
+// nothing about the event, which stays stored, so it ends the waiting and not the answer.
+func (in *Intake) untilEnded(ctx context.Context, t *tenant, answer reply) reply {
+	told := *answer.body.(*contracts.Answer)
+	id, err := uuid.Parse(told.RunID)
+	for look := firstLook; err == nil && in.pause(ctx, look); look = min(rarestLook, look*3/2) {
+		run, err := in.runs.Do(ctx, runName{t.ID, id})
+		if err != nil || run == nil {
+			break
+		}
+		now := in.describe(run, told.Result, uuid.Nil)
+		now.Lease = told.Lease
+		told = *now
+		if run.Unknown() {
+			told.Result, answer.result = contracts.ResultOutcomeUnknown, contracts.ResultOutcomeUnknown
+		}
+		if run.Ended() {
+			answer.status = http.StatusOK
+			break
+		}
+	}
+	answer.body = &told
+	return answer
+}
+
+// pause is false when the time is over or the replica stops.
+func (in *Intake) pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-ctx.Done():
+	case <-in.stopping:
+	}
+	return false
+}
