@@ -254,6 +254,8 @@ func (c *checker) arrival(e expected) {
 		c.tell("%s: its event was taken, and there is no run (K11)", e.name)
 	case e.ends == completed && r.State != ledger.RunCompleted && atRest(r, c.effectsOf[e.run]):
 		c.tell("%s: the run ended as %s%s, not as completed", c.about(e.run), r.State, states(c.effectsOf[e.run]))
+	case e.ends == spent && r.State != ledger.RunFailedTerminal:
+		c.tell("%s: its attempts are used up, and it is %s (M4)", c.about(e.run), r.State)
 	case e.ends == withheld && !slices.ContainsFunc(c.effectsOf[e.run], isHeld):
 		c.tell("%s: its effect is not held for the operator%s", c.about(e.run), states(c.effectsOf[e.run]))
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net/http"
 
 	"github.com/google/uuid"
 
@@ -204,4 +205,45 @@ func givenBack(ctx context.Context, t *trial) error {
 	return owning(ctx, t, func(ctx context.Context, lease *contracts.Lease) (answer, error) {
 		return t.own(ctx, "failure", lease, map[string]any{"retryable": true, "reason": "The model is away."})
 	})
+}
+
+// take asks for the runs that wait for a worker.
+func (t *trial) take(ctx context.Context) error {
+	a, err := t.post(ctx, "/v1/sources/"+t.source()+"/work", nil, []byte(`{"max": 10}`))
+	if err == nil && a.status != http.StatusOK {
+		err = fmt.Errorf("intake answered HTTP %d %s to a worker that asks for work", a.status, a.Code)
+	}
+	return err
+}
+
+// taken has intake die while it gives the run to a worker, who never hears of it; another worker does the work.
+func taken(ctx context.Context, t *trial) error {
+	if err := t.deliver(ctx); err != nil {
+		return err
+	}
+	if err := t.arm(); err != nil {
+		return err
+	}
+	return errors.Join(t.through(ctx, t.take), t.work(ctx))
+}
+
+// usedUp has intake die while it ends a run that was given to workers too often.
+func usedUp(ctx context.Context, t *trial) error {
+	if err := t.deliver(ctx); err != nil {
+		return err
+	}
+	if _, err := t.db.Exec(ctx, "update runs set attempts = 100 where run_id = $1", t.runID); err != nil {
+		return fmt.Errorf("use up the attempts: %w", err)
+	}
+	if err := t.arm(); err != nil {
+		return err
+	}
+	err := t.through(ctx, t.take)
+	return errors.Join(err, poll(ctx, "the run to end", func() (ended bool, err error) {
+		if err := t.take(ctx); err != nil {
+			return false, err
+		}
+		row := t.db.QueryRow(ctx, "select ended_at is not null from runs where run_id = $1", t.runID)
+		return ended, row.Scan(&ended)
+	}))
 }

@@ -19,6 +19,7 @@ const (
 	turnedDown               // a person has rejected it, and its run has ended
 	outOfTime                // nobody has decided in time, and its run has ended
 	takenBack                // whoever asked has withdrawn it, and its run has ended
+	spent                    // workers were given it too often, and its run has ended
 )
 
 // journey is a way of an event on which a boundary is reached. run sends the event, has the armed process struck,
@@ -54,6 +55,8 @@ var journeys = map[string][]journey{
 		{name: "renewal", keyed: true, worker: true, run: renewal},
 		{name: "run given back", keyed: true, worker: true, run: givenBack},
 	},
+	"intake/take":           {{name: "event that waits for a worker", worker: true, run: taken}},
+	"intake/exhaust":        {{name: "event whose attempts are used up", keyed: true, worker: true, run: usedUp, ends: spent}},
 	"intake/park":           {{name: "event that is no JSON", run: parkByIntake, ends: parked}},
 	"intake/activate_rules": {{name: "start", run: start}},
 	"intake/ack":            {{name: "event over NATS", run: ackByIntake}},

@@ -16,9 +16,11 @@ import (
 // SQL, and each case makes one of them.
 var commitSQL = map[string]string{
 	"intake/claim":               "insert into runs ",
-	"intake/reclaim":             "takeovers = r.takeovers +",
+	"intake/reclaim":             "k.former is distinct from k.owner",
+	"intake/take":                "from waiting_runs w\n  where w.tenant_id = $1 and w.source = $2",
+	"intake/exhaust":             "'exhaust', state",
 	"intake/record_conflicts":    "insert into run_conflicts ",
-	"intake/own":                 "action_type, model, submitted_by)",
+	"intake/own":                 "near_hash, submitted_by)",
 	"intake/park":                "insert into parked_messages ",
 	"intake/activate_rules":      "insert into source_rules ",
 	"relay/clear":                "from pending where seq > ",
