@@ -50,7 +50,7 @@ func (t *Tenant) RolesOf(claims map[string]any) []string {
 
 func (r *Role) heldBy(claims map[string]any) bool {
 	for name, accepted := range r.Claims {
-		for _, value := range textsOf(claims[name]) {
+		for _, value := range ClaimTexts(claims[name]) {
 			if slices.Contains(accepted, value) {
 				return true
 			}
@@ -59,7 +59,9 @@ func (r *Role) heldBy(claims map[string]any) bool {
 	return false
 }
 
-func textsOf(claim any) []string {
+// ClaimTexts are the texts of a claim, a text or a list of texts (as []string, or []any from encoding/json); nil for
+// anything else.
+func ClaimTexts(claim any) []string {
 	switch value := claim.(type) {
 	case string:
 		return []string{value}

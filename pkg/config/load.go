@@ -121,7 +121,7 @@ type declared struct {
 
 	loader    *loader
 	folder    string
-	places    map[any]*object // a *Source, *Proposer, *Action, *Rule, *Connector, *Channel or keyName to where it stands
+	places    map[any]*object // a *Source, *Draft, *Action, *Rule, *Connector, *Channel or keyName to where it stands
 	hasPeople bool            // whether there is a people.yaml
 }
 

@@ -31,9 +31,7 @@ func (d *declared) readProposer(o *object, s *Source) *Proposer {
 	if part == nil {
 		return nil
 	}
-	if s.Mode != ModeWorker && s.Mode != "" {
-		o.fail("proposer", "is for mode %s; in mode %s the event carries its proposal", ModeWorker, ModeInline)
-	}
+	o.forWorkers("proposer", s)
 	p := &Proposer{
 		BaseURL:       strings.TrimSuffix(d.loader.expand(part, "base_url", part.text("base_url")), "/"),
 		APIKeyEnv:     d.loader.expand(part, "api_key_env", part.optText("api_key_env")),
@@ -44,9 +42,10 @@ func (d *declared) readProposer(o *object, s *Source) *Proposer {
 	}
 	d.readModelAccess(part, p)
 	readModelBounds(part, p, s.Lease)
-	d.readDraft(part, p)
+	p.Draft = readDraft(part)
+	p.Prompt = d.readPrompt(part)
 	part.close()
-	d.places[p] = part
+	d.places[&p.Draft] = part
 	return p
 }
 
@@ -69,8 +68,7 @@ func (d *declared) readModelAccess(o *object, p *Proposer) {
 }
 
 func readModelBounds(o *object, p *Proposer, lease Lease) {
-	p.Timeout = o.duration("timeout", defaultModelTimeout)
-	p.TotalTime = o.duration("total_time", defaultModelTotal)
+	p.Timeout, p.TotalTime = readDraftTimes(o, lease)
 	p.Repair = o.number("repair", defaultRepair, 0, mostRepairs)
 	p.MaxOutputTokens = o.number("max_output_tokens", defaultModelOutput, 1, 1_000_000)
 	p.MaxInputBytes = o.number("max_input_bytes", defaultModelInput, 1, largestMaxBytes)
@@ -81,15 +79,27 @@ func readModelBounds(o *object, p *Proposer, lease Lease) {
 	if p.OutputLimit == "" {
 		p.OutputLimit = OutputLimitTokens
 	}
-	if p.Timeout > p.TotalTime {
-		o.fail("timeout", "is %s, which must not be longer than total_time, %s", p.Timeout, p.TotalTime)
-	}
-	if p.TotalTime >= lease.MaxLifetime { // else a draft could outlive the lease under which it is made (K7)
-		o.fail("total_time", "is %s, which must be shorter than the lease's max_lifetime, %s", p.TotalTime,
-			lease.MaxLifetime)
-	}
 	if p.MaxOutputTokens > p.MaxTokens {
 		o.fail("max_output_tokens", "is %d, which must not be more than max_tokens_total, %d", p.MaxOutputTokens,
 			p.MaxTokens)
+	}
+}
+
+// readDraftTimes holds one call to the time for all, and that to the time that a lease can last.
+func readDraftTimes(o *object, lease Lease) (timeout, total time.Duration) {
+	timeout, total = o.duration("timeout", defaultModelTimeout), o.duration("total_time", defaultModelTotal)
+	if timeout > total {
+		o.fail("timeout", "is %s, which must not be longer than total_time, %s", timeout, total)
+	}
+	if total >= lease.MaxLifetime { // else a draft could outlive the lease under which it is made (K7)
+		o.fail("total_time", "is %s, which must be shorter than the lease's max_lifetime, %s", total, lease.MaxLifetime)
+	}
+	return timeout, total
+}
+
+// forWorkers refuses a block that drafts the proposals of a source whose events carry them.
+func (o *object) forWorkers(block string, s *Source) {
+	if s.Mode != ModeWorker && s.Mode != "" {
+		o.fail(block, "is for mode %s; in mode %s the event carries its proposal", ModeWorker, ModeInline)
 	}
 }

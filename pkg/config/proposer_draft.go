@@ -23,8 +23,9 @@ var (
 // Longest values that the proposal's schema takes, in bytes.
 const maxProposalName = 128
 
-// readDraft reads what the model is shown and what it may not choose.
-func (d *declared) readDraft(o *object, p *Proposer) {
+// readDraft reads what the drafter is shown and what it may not choose.
+func readDraft(o *object) Draft {
+	var p Draft
 	p.ActionTypes = o.texts("action_types", nil)
 	p.WorkflowVersion = o.text("workflow_version")
 	if len(p.ActionTypes) == 0 {
@@ -37,7 +38,7 @@ func (d *declared) readDraft(o *object, p *Proposer) {
 	target.close()
 	p.CurrentVersion = o.pointer("current_version")
 	p.Fixed = readFixed(o)
-	p.Prompt = d.readPrompt(o)
+	return p
 }
 
 func readRecords(o *object) []RecordRule {
@@ -50,7 +51,7 @@ func readRecords(o *object) []RecordRule {
 		records = append(records, r)
 	}
 	if len(records) == 0 {
-		o.fail("records", "must list at least one part of the event that the model is shown")
+		o.fail("records", "must list at least one part of the event that is shown")
 	}
 	return records
 }
@@ -152,8 +153,19 @@ func (o *object) name(name string) string {
 	return text
 }
 
-// checkProposer holds a proposer to what the tenant's other files declare.
-func (d *declared) checkProposer(p *Proposer) {
+// Draft is what the proposals of a source are made of, or nil where they come with its events or from other workers.
+func (s *Source) Draft() *Draft {
+	switch {
+	case s.Proposer != nil:
+		return &s.Proposer.Draft
+	case s.Agent != nil:
+		return &s.Agent.Draft
+	}
+	return nil
+}
+
+// checkDraft holds a draft to what the tenant's other files declare.
+func (d *declared) checkDraft(p *Draft) {
 	place := d.places[p]
 	for _, kind := range p.ActionTypes {
 		a := d.Action(kind)

@@ -135,6 +135,15 @@ func (w *world) replaceLast(file, old, new string) {
 	w.fs[demo+file] = &fstest.MapFile{Data: []byte(text[:at] + new + text[at+len(old):])}
 }
 
+func noteDraft() config.Draft {
+	return config.Draft{
+		ActionTypes: []string{"crm.contact.update"}, WorkflowVersion: "crm-enrichment@3",
+		Records:  []config.RecordRule{{Name: "note", Pointer: "/note"}},
+		Evidence: []config.CitationRule{{Source: "crm", Version: "/contact/version", ObservedAt: "/contact/read_at"}},
+		Target:   config.TargetRule{System: "crm", RecordID: "/contact/id"},
+	}
+}
+
 func TestProposers(t *testing.T) {
 	t.Parallel()
 
@@ -152,11 +161,8 @@ func TestProposers(t *testing.T) {
 			BaseURL: "https://models.example.com/v1", AllowedHosts: []string{"models.example.com"}, APIKeyEnv: "MODEL_KEY",
 			ProviderClass: "openai_compatible", Model: "some-model", Timeout: time.Minute, TotalTime: 4 * time.Minute,
 			Repair: 1, MaxOutputTokens: 2000, MaxInputBytes: 64 << 10, MaxTokens: 100_000, Concurrency: 4,
-			OutputLimit: config.OutputLimitTokens, ActionTypes: []string{"crm.contact.update"},
-			WorkflowVersion: "crm-enrichment@3", Records: []config.RecordRule{{Name: "note", Pointer: "/note"}},
-			Evidence: []config.CitationRule{{Source: "crm", Version: "/contact/version", ObservedAt: "/contact/read_at"}},
-			Target:   config.TargetRule{System: "crm", RecordID: "/contact/id"},
-			Prompt:   config.Prompt{Name: "drafted", Text: "Look:\n{{.Records}}\n"},
+			OutputLimit: config.OutputLimitTokens, Draft: noteDraft(),
+			Prompt: config.Prompt{Name: "drafted", Text: "Look:\n{{.Records}}\n"},
 		}, proposer(t, newProposerWorld(t)))
 	})
 

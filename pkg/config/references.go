@@ -14,8 +14,8 @@ func (d *declared) checkReferences() {
 		d.checkRule(r)
 	}
 	for _, s := range d.Sources {
-		if s.Proposer != nil {
-			d.checkProposer(s.Proposer)
+		if draft := s.Draft(); draft != nil {
+			d.checkDraft(draft)
 		}
 	}
 	d.checkPeople()

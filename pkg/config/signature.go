@@ -112,8 +112,8 @@ func checkLiteralSecret(o *object, scheme, value string) {
 	}
 }
 
-// checkSignedKey refuses a key that the signature does not cover. Whoever has seen a delivery can send it again; that is
-// a duplicate only as long as they cannot send it under another key (K1, K3).
+// checkSignedKey refuses a key that the signature does not cover. Whoever has seen a delivery can send it again; that
+// is a duplicate only as long as they cannot send it under another key (K1, K3).
 func checkSignedKey(o *object, f *signature.Format, rule *SourceRules) {
 	reads := ""
 	switch key := rule.Key; {
@@ -130,8 +130,8 @@ func checkSignedKey(o *object, f *signature.Format, rule *SourceRules) {
 	if id := f.IDHeader(); id != "" {
 		instead = fmt.Sprintf("the header %s, or %s", id, instead)
 	}
-	o.problems.add(o.at("rules"), "the key of version %d reads %s, which the signature does not cover: a delivery that was "+
-		"seen could be sent again under another key. Take the key from %s", rule.Version, reads, instead)
+	o.problems.add(o.at("rules"), "the key of version %d reads %s, which the signature does not cover: a delivery that "+
+		"was seen could be sent again under another key. Take the key from %s", rule.Version, reads, instead)
 }
 
 // readsHeaders reports whether a key expression needs more than the body.

@@ -39,6 +39,7 @@ func (d *declared) readSources(o *object) {
 		s.Rules = readSourceRules(part)
 		s.Signature = readSignature(part, s.Rules)
 		s.Proposer = d.readProposer(part, s)
+		s.Agent = d.readAgent(part, s)
 		if s.Mode == ModeWorker && s.Proposal != "" {
 			part.fail("proposal", "is for mode %s; in mode %s the worker submits it", ModeInline, ModeWorker)
 		}

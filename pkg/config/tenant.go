@@ -1,5 +1,7 @@
 package config
 
+import "net/url"
+
 // keyName finds the place of an API key, which has no address of its own.
 type keyName string
 
@@ -11,17 +13,11 @@ func (d *declared) readTenant(o *object) {
 		}
 	})
 	d.RateLimit = readRateLimit(o)
+	d.readTokenIssuers(o)
 	names, hashes := map[string]Position{}, map[string]Position{}
 	for _, key := range o.objects("api_keys") {
 		k := APIKey{Name: key.id("name", slug), SHA256: key.id("sha256", digest), Owner: key.optID("owner", slug)}
-		k.Scopes = key.texts("scopes", func(at Position, text string) {
-			if text != ScopePublish && text != ScopeWork && text != ScopeRead {
-				key.problems.add(at, "scopes: %s is no scope, allowed: %s, %s, %s", quote(text), ScopePublish, ScopeWork, ScopeRead)
-			}
-		})
-		if len(k.Scopes) == 0 {
-			key.fail("scopes", "must list at least one of %s, %s, %s", ScopePublish, ScopeWork, ScopeRead)
-		}
+		k.Scopes = readScopes(key)
 		unique(names, key, "name", k.Name)
 		unique(hashes, key, "sha256", k.SHA256)
 		key.close()
@@ -40,4 +36,29 @@ func readRateLimit(o *object) *RateLimit {
 	l := &RateLimit{PerSecond: float64(perSecond), Burst: part.number("burst", perSecond, 1, 1_000_000)}
 	part.close()
 	return l
+}
+
+func readScopes(o *object) []string {
+	scopes := o.texts("scopes", func(at Position, text string) {
+		if text != ScopePublish && text != ScopeWork && text != ScopeRead {
+			o.problems.add(at, "scopes: %s is no scope, allowed: %s, %s, %s", quote(text), ScopePublish, ScopeWork, ScopeRead)
+		}
+	})
+	if len(scopes) == 0 {
+		o.fail("scopes", "must list at least one of %s, %s, %s", ScopePublish, ScopeWork, ScopeRead)
+	}
+	return scopes
+}
+
+func (d *declared) readTokenIssuers(o *object) {
+	for _, part := range o.objects("token_issuers") {
+		i := TokenIssuer{Issuer: part.text("issuer"), Audience: part.text("audience"), Scopes: readScopes(part),
+			Claims: readClaims(part)}
+		if u, err := url.Parse(i.Issuer); i.Issuer != "" && (err != nil || u.Host == "" ||
+			u.Scheme != "https" && (u.Scheme != "http" || !Loopback(u.Hostname()))) {
+			part.fail("issuer", "is %s, which must be an https address, or http on this machine", quote(i.Issuer))
+		}
+		part.close()
+		d.TokenIssuers = append(d.TokenIssuers, i)
+	}
 }

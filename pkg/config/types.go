@@ -61,7 +61,7 @@ type RateLimit struct {
 type TokenIssuer struct {
 	Issuer   string              // as in the token's iss
 	Audience string              // must be in the token's aud
-	Claims   map[string][]string // claims that the token must have, each with one of the values; empty asks for none
+	Claims   map[string][]string // the token must have each of these claims, with one of its values
 	Scopes   []string
 }
 
@@ -92,7 +92,8 @@ type Source struct {
 	Requester string
 	Lease     Lease
 	Signature *signature.Config // how every delivery must be signed, on every door; nil where none need be
-	Proposer  *Proposer         // drafts the proposals of a source in mode worker; nil where other workers do
+	Proposer  *Proposer         // drafts the proposals of a source in mode worker; nil where others do
+	Agent     *Agent            // likewise
 }
 
 // ActiveRules are the rules under which new events are claimed.
@@ -126,72 +127,6 @@ type HashRule struct {
 type Lease struct {
 	Duration    time.Duration // one lease
 	MaxLifetime time.Duration // all renewals of one owner together
-}
-
-// Proposer asks a model endpoint for the proposals of a source (M1). What is not declared here does not leave the
-// process, and what is declared here the model cannot choose: it fills in the change, its assumptions and its
-// uncertainty.
-type Proposer struct {
-	BaseURL       string   // of an OpenAI-compatible API, such as https://models.example.com/v1
-	AllowedHosts  []string // host or host:port that may be dialled; checked at connect time (D12)
-	APIKeyEnv     string   // environment variable that holds the API key; it and APIKeyFile are "" for servers without one
-	APIKeyFile    string
-	ProviderClass string // recorded as it stands, such as openai_compatible (M5)
-	Model         string
-	Revision      string // recorded in place of what the endpoint calls its own; "" records that
-
-	Timeout         time.Duration // of one call
-	TotalTime       time.Duration // of all calls for one run, and the waits between them
-	Repair          int           // calls that may follow an invalid answer (M3)
-	MaxOutputTokens int           // of one call
-	MaxInputBytes   int           // of one call's whole request
-	MaxTokens       int           // of all calls for one run
-	Concurrency     int           // runs at a time
-	Strict          bool          // asks the endpoint to hold the answer to the schema; not every schema is taken then
-	OutputLimit     string        // name by which the endpoint is told MaxOutputTokens
-
-	ActionTypes     []string // that the model may propose
-	WorkflowVersion string
-	Records         []RecordRule // all that the model is shown of an event
-	Evidence        []CitationRule
-	Target          TargetRule
-	CurrentVersion  string // JSON pointer to the target's version in the event; "" names none
-	Fixed           []FixedRule
-	Prompt          Prompt
-}
-
-// RecordRule is a part of the event that the model is shown.
-type RecordRule struct {
-	Name     string
-	Pointer  string // JSON pointer into the event
-	Optional bool   // the model is asked also where the event has no such part
-}
-
-// CitationRule is one item of a proposal's evidence, taken from the event. Exactly one of Version and Record is set.
-type CitationRule struct {
-	Source     string
-	Version    string // JSON pointer to the version that was read
-	Record     string // name of the record whose hash is the version
-	ObservedAt string // JSON pointer to an RFC 3339 time
-	URL        string // JSON pointer; "" cites none
-}
-
-// TargetRule says which record would change, so that a model cannot choose another.
-type TargetRule struct {
-	System   string
-	RecordID string // JSON pointer into the event
-}
-
-// FixedRule takes a member of the proposed change from the event; the model is not asked for it.
-type FixedRule struct {
-	Member  string
-	Pointer string
-}
-
-// Prompt is a text/template over {{.Records}}.
-type Prompt struct {
-	Name string // of its file, without .tmpl
-	Text string
 }
 
 // Risk levels of an action type.

@@ -40,8 +40,8 @@ func (s Secret) read() (string, error) {
 	return s.Value, nil
 }
 
-// Lengths of a key in bytes. Those of Standard Webhooks are its specification's; a text that is shorter than shortestText
-// could be found by trying, from one delivery that was seen.
+// Lengths of a key in bytes. Those of Standard Webhooks are its specification's; a text that is shorter than
+// shortestText could be found by trying, from one delivery that was seen.
 const (
 	shortestKey  = 24
 	longestKey   = 64

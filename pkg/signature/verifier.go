@@ -86,8 +86,8 @@ func (v *Verifier) genuine(s *said, body []byte) bool {
 	return matches == 1
 }
 
-// fresh looks at the time of a signature, which the sender rounded down to the second, and so does this. What is exactly
-// as far off as the tolerance is still good.
+// fresh looks at the time of a signature, which the sender rounded down to the second, and so does this. What is
+// exactly as far off as the tolerance is still good.
 func (v *Verifier) fresh(at, now time.Time) *Refusal {
 	age := time.Unix(now.Unix(), 0).Sub(at)
 	if age.Abs() <= v.tolerance {

@@ -2,7 +2,6 @@ package intake
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
 	"io"
 	"net/http"
@@ -39,14 +38,16 @@ type handler func(w http.ResponseWriter, r *http.Request, c *caller) reply
 // as lets callers through that hold an API key with the scope, and counts what they are told.
 func (d *httpDoor) as(verb, scope string, next handler) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		c := d.in.keys[sha256.Sum256([]byte(bearer(r)))]
+		c, problem := d.in.callerOf(r.Context(), bearer(r))
 		var answer reply
 		var over bool
 		what := counted{door: doorHTTP, verb: verb}
 		switch {
-		case c == nil:
-			w.Header().Set("WWW-Authenticate", "Bearer")
-			answer = refuse(newProblem(contracts.CodeUnauthenticated, "Send an API key: Authorization: Bearer <key>."))
+		case problem != nil:
+			if problem.Code == contracts.CodeUnauthenticated {
+				w.Header().Set("WWW-Authenticate", "Bearer")
+			}
+			answer = refuse(problem)
 		case !c.scopes[scope]:
 			what.tenant = c.tenant.ID
 			answer = refuse(newProblemf(contracts.CodeForbidden, "The API key %q does not have the scope %q.", c.name,

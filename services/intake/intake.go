@@ -35,6 +35,7 @@ type Intake struct {
 	runs     *ledger.Group[runName, *ledger.Run]
 	counters *counters
 	listener net.Listener
+	issuers  []*issuer
 	waiters  chan struct{} // holds one for each caller that waits for a run's end
 	stopping chan struct{} // closed when nothing that waits should wait any longer
 }
@@ -52,6 +53,9 @@ func New(ctx context.Context, env *service.Env, settings Settings) (*Intake, err
 		in.tenants[declared.ID] = t
 		if err := in.admitCallers(t); err != nil {
 			return nil, err
+		}
+		for _, i := range declared.TokenIssuers {
+			in.issuers = append(in.issuers, newIssuer(t, i))
 		}
 	}
 	var err error

@@ -38,7 +38,7 @@ type answers struct {
 }
 
 // newAnswers compiles the schemas of the action types that may be proposed.
-func newAnswers(t *config.Tenant, p *config.Proposer) (*answers, error) {
+func newAnswers(t *config.Tenant, p *config.Draft) (*answers, error) {
 	a := &answers{kinds: map[string]*config.Validator{}}
 	var actions []*config.Action
 	for _, kind := range p.ActionTypes {

@@ -3,10 +3,7 @@ package proposer
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
-	"fmt"
 
-	"github.com/holdpoint/holdpoint/pkg/canonical"
 	"github.com/holdpoint/holdpoint/pkg/config"
 )
 
@@ -35,49 +32,13 @@ func promptVersion(p config.Prompt) string {
 	return p.Name + "@" + hex.EncodeToString(sum[:])
 }
 
-type message struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
-}
-
-// form is what every request of a source has in common.
-type form struct {
-	declared *config.Proposer
-	format   json.RawMessage // response_format
-}
-
-func newForm(p *config.Proposer, schema canonical.Value) (*form, error) {
-	format, err := json.Marshal(map[string]any{"type": "json_schema", "json_schema": map[string]any{
-		"name": "proposal", "strict": p.Strict, "schema": schema,
-	}})
-	if err != nil {
-		return nil, fmt.Errorf("write the answer's schema: %w", err)
-	}
-	return &form{declared: p, format: format}, nil
-}
-
-// conversation is at most one prompt, one answer that would not do, and what is wrong with it. Answers before the last
-// are dropped, so that a request cannot grow with the number of repairs.
+// conversation is what a request is made of: the records of one run, and at most one answer that would not do with what
+// is wrong with it. Answers before the last are dropped, so that a request cannot grow with the number of repairs.
 type conversation struct {
-	prompt   string
+	run      string // its id
+	records  string // JSON object of the declared records
 	echo     string
 	mistakes string
-}
-
-// request is the body of one call.
-func (f *form) request(c *conversation) ([]byte, error) {
-	messages := []message{{"system", instructions}, {"user", c.prompt}}
-	if c.mistakes != "" {
-		messages = append(messages, message{"assistant", c.echo}, message{"user", fmt.Sprintf(correction, c.mistakes)})
-	}
-	body, err := json.Marshal(map[string]any{
-		"model": f.declared.Model, "messages": messages, "response_format": f.format, "stream": false,
-		f.declared.OutputLimit: f.declared.MaxOutputTokens,
-	})
-	if err != nil {
-		return nil, fmt.Errorf("write the request to the model: %w", err)
-	}
-	return body, nil
 }
 
 // repair makes the next request carry the answer and its mistakes.

@@ -1,12 +1,15 @@
-// Package proposer asks a model for the proposals of sources that declare a proposer (M1).
+// Package proposer drafts the proposals of sources that declare a proposer or an agent (M1).
 //
 // It is a worker like any other: it takes waiting runs through the public worker protocol with a tenant's API key, works
 // under their leases, and hands the proposals in by the same door as everybody. It has no database and no connection to
-// the broker, because it is the one service whose work is steered by what strangers write into events and by what a model
-// answers: whatever may come of that, it can reach no more than any API key with the scope work can.
+// the broker, because it is the one service whose work is steered by what strangers write into events and by what models
+// answer: whatever may come of that, it can reach no more than any API key with the scope work can.
 //
-// A run is one bounded conversation (draft.go): the declared records of the event go out (material.go), one JSON object
-// of a fixed shape comes back (answer.go), and what a model may not choose is taken from the event: the target, the
-// evidence, the versions. No tools are offered, so no retry can repeat what a tool did (M4). matrix.go says for every
-// kind of failure whether the model is asked again, how often, and what becomes of the run.
+// A run is one bounded conversation (draft.go). The declared records of the event go out (material.go), to a model
+// endpoint (model.go) or an agent runtime (agent.go). One JSON object of a fixed shape comes back (answer.go). What a
+// drafter may not choose is taken from the event: the target, the evidence, the versions, fixed members of the change.
+// matrix.go says for every kind of failure whether the drafter is asked again, how often, and what becomes of the run.
+//
+// A model is offered no tools, so asking it again repeats nothing that a tool did. An agent calls tools, so it is never
+// asked again once it may have begun (M4).
 package proposer

@@ -14,36 +14,55 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/outcome"
 )
 
+// author fills in drafts: a model, or an agent.
+type author interface {
+	request(c *conversation) ([]byte, error)
+	call(ctx context.Context, c *conversation, body []byte) result // once
+	read(body []byte) (reply, result)                              // takes the text out of the answer to a call
+}
+
 // drafter makes the proposals of one source.
 type drafter struct {
-	declared *config.Proposer
-	model    *model
-	answers  *answers
-	form     *form
-	waits    map[class]*outcome.Backoff
-	prompt   string // its version
-	schema   string // likewise
-	tally    *tally
-	now      func() time.Time
-	pause    func(context.Context, time.Duration) error
+	draft   *config.Draft
+	author  author
+	answers *answers
+	limits  limits
+	matrix  map[class]row
+	waits   map[class]*outcome.Backoff
+	model   contracts.Model // what is recorded of every draft alike (M5)
+	tally   *tally
+	now     func() time.Time
+	pause   func(context.Context, time.Duration) error
 }
 
 func newDrafter(t *config.Tenant, s *config.Source, tally *tally) (*drafter, error) {
-	p := s.Proposer
-	model, err1 := newModel(p, tally.log)
-	answers, err2 := newAnswers(t, p)
-	waits, err3 := newWaits(p)
-	if err := errors.Join(err1, err2, err3); err != nil {
-		return nil, err
-	}
-	form, err := newForm(p, answers.schema)
+	draft := s.Draft()
+	answers, err := newAnswers(t, draft)
 	if err != nil {
 		return nil, err
 	}
-	return &drafter{
-		declared: p, model: model, answers: answers, form: form, waits: waits, prompt: promptVersion(p.Prompt),
-		schema: "sha256:" + canonical.Hash(answers.schema).String(), tally: tally, now: time.Now, pause: sleep,
-	}, nil
+	d := &drafter{draft: draft, answers: answers, tally: tally, now: time.Now, pause: sleep}
+	d.model.SchemaVersion = "sha256:" + canonical.Hash(answers.schema).String()
+	if s.Agent != nil {
+		err = d.byAgent(s.Agent)
+	} else {
+		err = d.byModel(s.Proposer)
+	}
+	if err != nil {
+		return nil, err
+	}
+	d.waits, err = newWaits(d.matrix, d.limits)
+	return d, err
+}
+
+func (d *drafter) byModel(p *config.Proposer) (err error) {
+	d.matrix = matrix
+	d.model.ProviderClass, d.model.Name, d.model.Revision = p.ProviderClass, p.Model, p.Revision
+	d.model.PromptVersion = promptVersion(p.Prompt)
+	d.limits = limits{timeout: p.Timeout, total: p.TotalTime, repairs: p.Repair, input: p.MaxInputBytes,
+		output: p.MaxOutputTokens, tokens: int64(p.MaxTokens)}
+	d.author, err = newModel(p, d.answers.schema, d.tally.log)
+	return err
 }
 
 // sleep waits, or says that the context ended first.
@@ -58,29 +77,24 @@ func sleep(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// draft holds one conversation about one run.
-func (d *drafter) draft(ctx context.Context, t *client.Task) (contracts.Proposal, error) {
+// handle holds one conversation about one run.
+func (d *drafter) handle(ctx context.Context, t *client.Task) (contracts.Proposal, error) {
 	m, err := d.gather(t.Event.Body)
 	if err != nil {
 		return contracts.Proposal{}, err
 	}
-	shown, err := d.declared.Prompt.Render(m.records)
-	if err != nil {
-		return contracts.Proposal{}, failure(client.Failure{Class: contracts.FailedInternal},
-			"the prompt cannot be filled in: %v", err)
-	}
-	talk := &conversation{prompt: shown}
+	talk := &conversation{run: t.Run.RunID, records: m.records}
 	used := &spent{began: d.now(), fails: map[class]int{}}
 	last := failed(refused, "")
 	for {
-		body, err := d.form.request(talk)
+		body, err := d.author.request(talk)
 		if err != nil {
-			return contracts.Proposal{}, err
+			return contracts.Proposal{}, failure(client.Failure{Class: contracts.FailedInternal}, "%v", err)
 		}
 		if why := d.exceeds(used, body); why != "" {
 			return contracts.Proposal{}, d.giveUp(last, used, why)
 		}
-		said, r := d.ask(ctx, body, m, used)
+		said, r := d.ask(ctx, talk, body, m, used)
 		switch {
 		case ctx.Err() != nil: // ownership is lost, and what was answered is dropped: nobody may act on it
 			return contracts.Proposal{}, stopped(ctx)
@@ -99,7 +113,7 @@ var errStopped = errors.New("the draft was stopped")
 
 func stopped(ctx context.Context) error { return fmt.Errorf("%w: %w", errStopped, context.Cause(ctx)) }
 
-// turn is what a model said, and what it drafted where that is valid.
+// turn is what the author said, and what it drafted where that is valid.
 type turn struct {
 	reply
 
@@ -107,12 +121,14 @@ type turn struct {
 }
 
 // ask makes one call, judges it, and counts it.
-func (d *drafter) ask(ctx context.Context, body []byte, m *material, used *spent) (turn, result) {
+func (d *drafter) ask(
+	ctx context.Context, talk *conversation, body []byte, m *material, used *spent,
+) (turn, result) {
 	used.calls++
 	var said turn
-	r := d.model.call(ctx, body)
+	r := d.author.call(ctx, talk, body)
 	if r.class == answered {
-		said.reply, r = readReply(r.body)
+		said.reply, r = d.author.read(r.body)
 	}
 	if r.class == answered {
 		var errs []contracts.FieldError
@@ -129,10 +145,10 @@ func (d *drafter) ask(ctx context.Context, body []byte, m *material, used *spent
 // prepare gets ready for asking again, or gives the run up, as the matrix says (M4).
 func (d *drafter) prepare(ctx context.Context, talk *conversation, said turn, r result, used *spent) error {
 	used.fails[r.class]++
-	rule := matrix[r.class]
+	rule := d.matrix[r.class]
 	switch rule.again {
 	case repaired:
-		if used.fails[r.class] > d.declared.Repair {
+		if used.fails[r.class] > d.limits.repairs {
 			return d.giveUp(r, used, "")
 		}
 		talk.repair(said.text, r.detail)
@@ -152,27 +168,27 @@ func (d *drafter) prepare(ctx context.Context, talk *conversation, said turn, r 
 
 // giveUp is what becomes of the run after its last call.
 func (d *drafter) giveUp(last result, used *spent, why string) *client.Failure {
-	f := matrix[last.class].then
+	f := d.matrix[last.class].then
 	f.RetryAfter = min(last.retryAfter, longestRetryAfter)
 	switch {
 	case used.calls == 0:
-		return failure(f, "the model was not asked: %s", why)
+		return failure(f, "nobody was asked: %s", why)
 	case why != "":
 		why = "; " + why
 	}
-	return failure(f, "after %d calls of the model: %s%s", used.calls, last.detail, why)
+	return failure(f, "after %d calls: %s%s", used.calls, last.detail, why)
 }
 
-// finish says which model drafted what, and by which of our texts (M5).
+// finish says who drafted, and by which of our texts (M5).
 func (d *drafter) finish(said turn, m *material, used *spent) contracts.Proposal {
 	p := said.draft.complete(m.proposal)
-	p.Model = &contracts.Model{
-		ProviderClass: d.declared.ProviderClass, Name: cmp.Or(said.model, d.declared.Model),
-		Revision:      cmp.Or(d.declared.Revision, said.fingerprint),
-		PromptVersion: d.prompt, SchemaVersion: d.schema, Attempts: used.calls, Validation: contracts.ValidationValid,
-	}
+	drafter := d.model
+	drafter.Name = cmp.Or(said.model, drafter.Name)
+	drafter.Revision = cmp.Or(drafter.Revision, said.fingerprint)
+	drafter.Attempts, drafter.Validation = used.calls, contracts.ValidationValid
 	if used.fails[invalid] > 0 {
-		p.Model.Validation = contracts.ValidationRepaired
+		drafter.Validation = contracts.ValidationRepaired
 	}
+	p.Model = &drafter
 	return p
 }

@@ -105,7 +105,7 @@ func TestModelIdentity(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, script(modeltest.Says("no"), modeltest.Says(lisbon)))
 		require.Equal(t, &contracts.Model{ProviderClass: "openai_compatible", Name: modeltest.Model,
-			Revision: modeltest.Fingerprint, PromptVersion: w.prompt, SchemaVersion: w.schema, Attempts: 2,
+			Revision: modeltest.Fingerprint, PromptVersion: w.model.PromptVersion, SchemaVersion: w.model.SchemaVersion, Attempts: 2,
 			Validation: contracts.ValidationRepaired}, w.proposes().Model)
 	})
 
@@ -130,14 +130,14 @@ func TestModelIdentity(t *testing.T) {
 	t.Run("VersionsFollowThePromptAndTheSchema", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, nil)
-		prompt, schema := w.prompt, w.schema
+		prompt, schema := w.model.PromptVersion, w.model.SchemaVersion
 		require.Regexp(t, `^drafted@[0-9a-f]{64}$`, prompt)
 		require.Regexp(t, `^sha256:[0-9a-f]{64}$`, schema)
 		w.build(func(p *config.Proposer) { p.Prompt.Text += "." })
-		require.NotEqual(t, prompt, w.prompt)
-		require.Equal(t, schema, w.schema)
+		require.NotEqual(t, prompt, w.model.PromptVersion)
+		require.Equal(t, schema, w.model.SchemaVersion)
 		w.build(func(p *config.Proposer) { p.ActionTypes = []string{"payment.refund"} })
-		require.NotEqual(t, schema, w.schema)
+		require.NotEqual(t, schema, w.model.SchemaVersion)
 	})
 
 	t.Run("NoSecretHostOrReasoningIsKeptAnywhere", func(t *testing.T) {
@@ -167,7 +167,7 @@ func TestBudgets(t *testing.T) {
 		f := newWorld(t, nil, func(p *config.Proposer) { p.MaxInputBytes = 100 }).fails()
 		require.Equal(t, contracts.FailedRefused, f.Class)
 		require.False(t, f.Retryable)
-		require.Contains(t, f.Reason, "the model was not asked: the request has")
+		require.Contains(t, f.Reason, "nobody was asked: the request has")
 	})
 
 	t.Run("ARepairThatMakesItTooLargeIsNotMade", func(t *testing.T) {
@@ -205,9 +205,7 @@ func modelRequest(t *testing.T, w *world) []byte {
 	t.Helper()
 	m, err := w.gather(json.RawMessage(event))
 	require.NoError(t, err)
-	shown, err := w.declared.Prompt.Render(m.records)
-	require.NoError(t, err)
-	body, err := w.form.request(&conversation{prompt: shown})
+	body, err := w.author.request(&conversation{records: m.records})
 	require.NoError(t, err)
 	return body
 }
@@ -227,7 +225,7 @@ func TestUnusableEvents(t *testing.T) {
 		t.Run(name+"AreInvalidAndNoModelIsAsked", func(t *testing.T) {
 			t.Parallel()
 			w := newWorld(t, nil)
-			_, err := w.draft(t.Context(), task(replace(event, tc.old, tc.new)))
+			_, err := w.handle(t.Context(), task(replace(event, tc.old, tc.new)))
 			f := new(client.Failure)
 			require.ErrorAs(t, err, &f)
 			require.True(t, f.Invalid)

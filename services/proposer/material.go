@@ -25,16 +25,16 @@ func (d *drafter) gather(body json.RawMessage) (*material, error) {
 	}
 	g := gatherer{event: event}
 	m := &material{}
-	records := g.records(d.declared.Records)
-	for _, f := range d.declared.Fixed {
+	records := g.records(d.draft.Records)
+	for _, f := range d.draft.Fixed {
 		m.fixed = append(m.fixed, canonical.Member{Name: f.Member, Value: g.need("fixed."+f.Member, f.Pointer)})
 	}
 	m.proposal = contracts.Proposal{
-		Target: contracts.Target{System: d.declared.Target.System,
-			RecordID: g.text("target.record_id", d.declared.Target.RecordID, longestText)},
-		CurrentVersion:  g.optText("current_version", d.declared.CurrentVersion, longestText),
-		Evidence:        g.evidence(d.declared.Evidence, records),
-		WorkflowVersion: d.declared.WorkflowVersion,
+		Target: contracts.Target{System: d.draft.Target.System,
+			RecordID: g.text("target.record_id", d.draft.Target.RecordID, longestText)},
+		CurrentVersion:  g.optText("current_version", d.draft.CurrentVersion, longestText),
+		Evidence:        g.evidence(d.draft.Evidence, records),
+		WorkflowVersion: d.draft.WorkflowVersion,
 	}
 	if g.err != nil {
 		return nil, g.err

@@ -22,7 +22,7 @@ const (
 	declined class = "declined" // the model or a filter of its provider refused the content
 )
 
-// How the model is asked again.
+// How the author is asked again.
 type manner int
 
 const (
@@ -31,7 +31,7 @@ const (
 	repaired        // with the answer and what is wrong with it, at once (M3)
 )
 
-// row is what follows from a class: how the model is asked again, how often at most for one run under one lease, and
+// row is what follows from a class: how the author is asked again, how often at most for one run under one lease, and
 // what becomes of the run when that is used up or when no further call fits into its time and tokens (M4).
 type row struct {
 	again manner
@@ -50,6 +50,16 @@ var matrix = map[class]row{
 	declined: {never, 0, client.Failure{Class: contracts.FailedRefused}},
 }
 
+// agentMatrix is the same for an agent. Once it may have begun, its tools may have done something, so it is never asked
+// again: not for a repair, and not by another worker, which is why nothing unclear is given back (M4).
+var agentMatrix = map[class]row{
+	notSent: matrix[notSent],
+	busy:    matrix[busy],
+	unclear: {never, 0, client.Failure{Class: contracts.FailedTimeout}},
+	invalid: {never, 0, client.Failure{Invalid: true, Class: contracts.FailedInvalidOutput}},
+	refused: matrix[refused],
+}
+
 // declaredRepairs is the bound that the source's declaration says (config.Proposer.Repair).
 const declaredRepairs = -1
 
@@ -63,15 +73,16 @@ const (
 	longestRetryAfter = 15 * time.Minute
 )
 
-// newWaits makes a backoff for every class after which the same request is made again.
-func newWaits(p *config.Proposer) (map[class]*outcome.Backoff, error) {
+// newWaits makes a backoff for every class after which the same request is made again. No wait ends so late that no call
+// fits behind it.
+func newWaits(rows map[class]row, l limits) (map[class]*outcome.Backoff, error) {
 	waits := map[class]*outcome.Backoff{}
-	for c, rule := range matrix {
+	for c, rule := range rows {
 		if rule.again != same {
 			continue
 		}
 		b, err := outcome.NewBackoff(outcome.BackoffConfig{MaxRetryAfter: longestRetryAfter, Declared: config.Backoff{
-			Base: firstPause, Cap: longestPause, Attempts: rule.bound + 1, Total: p.TotalTime - p.Timeout + 1,
+			Base: firstPause, Cap: longestPause, Attempts: rule.bound + 1, Total: l.total - l.timeout + 1,
 		}})
 		if err != nil {
 			return nil, err

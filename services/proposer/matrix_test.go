@@ -40,7 +40,7 @@ func TestNotSentOrBusy(t *testing.T) {
 		})
 		f := w.fails()
 		require.Equal(t, &client.Failure{Retryable: true, Class: contracts.FailedNotSent,
-			Reason: "after 4 calls of the model: the model endpoint could not be reached; see the proposer's log"}, f)
+			Reason: "after 4 calls: the model endpoint could not be reached; see the proposer's log"}, f)
 		requireBackoff(t, w.waits)
 		require.Contains(t, w.logs.String(), free.Addr().String(), "the operator reads where")
 	})
@@ -49,7 +49,7 @@ func TestNotSentOrBusy(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, nil)
 		w.build(func(p *config.Proposer) { p.AllowedHosts = []string{"127.0.0.1"} })
-		w.model.url = "http://127.0.0.2:1/v1/chat/completions"
+		w.endpoint().url = "http://127.0.0.2:1/v1/chat/completions"
 		require.Equal(t, contracts.FailedNotSent, w.fails().Class)
 		require.Contains(t, w.logs.String(), "is not among the connector's allowed hosts")
 	})
@@ -149,7 +149,7 @@ func TestTimeoutAfterSending(t *testing.T) {
 		t.Parallel()
 		f := newWorld(t, repeat(2, modeltest.IsHuge(maxAnswer))).fails()
 		require.Equal(t, contracts.FailedTimeout, f.Class)
-		require.Contains(t, f.Reason, "the model endpoint's answer has more than 4194304 bytes")
+		require.Contains(t, f.Reason, "the answer of the model endpoint has more than 4194304 bytes")
 	})
 
 	t.Run("AnAnswerToTheSecondCallIsTaken", func(t *testing.T) {
@@ -169,9 +169,9 @@ func TestTimeoutAfterSending(t *testing.T) {
 	t.Run("NoRepairBeginsThatCannotEndInTime", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, script(modeltest.Says("no")))
-		ask := w.model.client.Transport
-		w.model.client.Transport = through(func(r *http.Request) (*http.Response, error) {
-			w.clock = w.clock.Add(w.declared.TotalTime - w.declared.Timeout + 1)
+		ask := w.endpoint().client.Transport
+		w.endpoint().client.Transport = through(func(r *http.Request) (*http.Response, error) {
+			w.clock = w.clock.Add(w.limits.total - w.limits.timeout + 1)
 			return ask.RoundTrip(r)
 		})
 		f := w.fails()
@@ -317,7 +317,7 @@ func TestLeaseLost(t *testing.T) {
 			<-w.server.Arrived()
 			lose(client.ErrOwnershipLost)
 		}()
-		p, err := w.draft(ctx, task(event))
+		p, err := w.handle(ctx, task(event))
 		require.Zero(t, p)
 		require.ErrorIs(t, err, client.ErrOwnershipLost)
 		require.False(t, errors.As(err, new(*client.Failure)), "nothing is said about a run that is another's")
@@ -327,8 +327,8 @@ func TestLeaseLost(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, script(modeltest.Says(lisbon)))
 		ctx, lose := context.WithCancelCause(t.Context())
-		ask := w.model.client.Transport
-		w.model.client.Transport = through(func(r *http.Request) (*http.Response, error) {
+		ask := w.endpoint().client.Transport
+		w.endpoint().client.Transport = through(func(r *http.Request) (*http.Response, error) {
 			answer, err := ask.RoundTrip(r)
 			if err == nil {
 				answer.Body = whole(t, answer.Body)
@@ -336,7 +336,7 @@ func TestLeaseLost(t *testing.T) {
 			lose(client.ErrOwnershipLost)
 			return answer, err
 		})
-		_, err := w.draft(ctx, task(event))
+		_, err := w.handle(ctx, task(event))
 		require.ErrorIs(t, err, client.ErrOwnershipLost)
 	})
 
@@ -348,7 +348,7 @@ func TestLeaseLost(t *testing.T) {
 			lose(client.ErrOwnershipLost)
 			return sleep(ctx, d)
 		}
-		_, err := w.draft(ctx, task(event))
+		_, err := w.handle(ctx, task(event))
 		require.ErrorIs(t, err, client.ErrOwnershipLost)
 	})
 }
@@ -356,12 +356,19 @@ func TestLeaseLost(t *testing.T) {
 // TestMatrix holds the table itself to what every row needs.
 func TestMatrix(t *testing.T) {
 	t.Parallel()
-	for _, c := range []class{notSent, busy, unclear, invalid, refused, declined} {
+	all := []class{notSent, busy, unclear, invalid, refused, declined}
+	for _, c := range all {
 		rule, ok := matrix[c]
 		require.True(t, ok, "class %s has no row", c)
 		require.NotEmpty(t, rule.then.Class, "class %s has no end", c)
 		require.False(t, rule.then.Retryable && rule.then.Invalid, c)
 		require.Equal(t, rule.again == never, rule.bound == 0, c)
 	}
-	require.Len(t, matrix, 6)
+	require.Len(t, matrix, len(all))
+	for c, rule := range agentMatrix { // an agent, unlike a model, cannot decline other than by a status
+		require.Contains(t, all, c)
+		require.True(t, rule.again == never || c == notSent || c == busy, "an agent may have begun")
+		require.False(t, rule.again == never && rule.then.Retryable, "nor may another worker ask it")
+	}
+	require.Len(t, agentMatrix, len(all)-1)
 }

@@ -36,7 +36,7 @@ func TestWhatLeavesTheProcess(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, repeat(2, modeltest.Says(lisbon)))
 		w.proposes()
-		_, err := w.draft(t.Context(), task(replace(event, `"city"`, `"added":{"deep":["new"]},"city"`)))
+		_, err := w.handle(t.Context(), task(replace(event, `"city"`, `"added":{"deep":["new"]},"city"`)))
 		require.NoError(t, err)
 		require.Equal(t, string(w.server.Calls()[0].Body), string(w.server.Calls()[1].Body))
 	})
@@ -50,7 +50,7 @@ func TestWhatLeavesTheProcess(t *testing.T) {
 		require.Equal(t, "Bearer "+endpointKey, call.Header.Get("Authorization"))
 		require.Equal(t, "application/json", call.Header.Get("Content-Type"))
 		sent := w.sent(0)
-		require.ElementsMatch(t, []string{"model", "messages", "response_format", "stream", "max_tokens"}, keys(sent),
+		require.ElementsMatch(t, []string{"model", "messages", "response_format", "stream", "max_tokens"}, names(sent),
 			"no tools are offered (M4)")
 		require.Equal(t, "configured-model", sent["model"])
 		require.Equal(t, false, sent["stream"])
@@ -75,7 +75,7 @@ func TestWhatLeavesTheProcess(t *testing.T) {
 	})
 }
 
-func keys(m map[string]any) []string {
+func names[T any](m map[string]T) []string {
 	var all []string
 	for name := range m {
 		all = append(all, name)

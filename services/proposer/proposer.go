@@ -33,16 +33,16 @@ func (c *Config) validate() error {
 		complaints = append(complaints, errors.New("Queue is missing"))
 	}
 	if !Wanted(c.Tenants) {
-		complaints = append(complaints, errors.New("no source declares a proposer; the service has nothing to do"))
+		complaints = append(complaints, errors.New("no source declares a proposer or an agent; the service has nothing to do"))
 	}
 	return errors.Join(complaints...)
 }
 
-// Wanted reports whether any source declares a proposer.
+// Wanted reports whether any source declares a proposer or an agent.
 func Wanted(tenants []*config.Tenant) bool {
 	for _, t := range tenants {
 		for _, s := range t.Sources {
-			if s.Proposer != nil {
+			if s.Draft() != nil {
 				return true
 			}
 		}
@@ -58,9 +58,11 @@ type Proposer struct {
 
 // desk is one source with the queue that its runs come from.
 type desk struct {
-	source string
-	queue  Queue
 	*drafter
+
+	source      string
+	concurrency int
+	queue       Queue
 }
 
 // New compiles every source's prompt and schemas and reads every credential once. Nothing is called. The error joins
@@ -96,7 +98,7 @@ func (p *Proposer) open(t *config.Tenant, c *Config, m *meters) error {
 	}
 	var problems []error
 	for _, s := range t.Sources {
-		if s.Proposer == nil {
+		if s.Draft() == nil {
 			continue
 		}
 		d, err := newDrafter(t, s, m.of(t.ID, s.ID, c.Log))
@@ -104,7 +106,7 @@ func (p *Proposer) open(t *config.Tenant, c *Config, m *meters) error {
 			problems = append(problems, fmt.Errorf("proposer of source %s of tenant %s: %w", s.ID, t.ID, err))
 			continue
 		}
-		p.desks = append(p.desks, &desk{s.ID, queue, d})
+		p.desks = append(p.desks, &desk{d, s.ID, concurrency(s), queue})
 	}
 	return errors.Join(problems...)
 }
@@ -116,7 +118,7 @@ func (p *Proposer) Run(ctx context.Context) error {
 	for _, d := range p.desks {
 		all.Go(func() error {
 			err := d.queue.Work(ctx, d.source, client.WorkConfig{
-				Handle: d.handle, Concurrency: d.declared.Concurrency, Drain: p.drain, Report: d.tally.report,
+				Handle: d.work, Concurrency: d.concurrency, Drain: p.drain, Report: d.tally.report,
 			})
 			if err != nil {
 				return fmt.Errorf("work of source %s: %w", d.source, err)
@@ -127,8 +129,15 @@ func (p *Proposer) Run(ctx context.Context) error {
 	return all.Wait()
 }
 
-func (d *desk) handle(ctx context.Context, t *client.Task) (contracts.Proposal, error) {
-	proposal, err := d.draft(ctx, t)
+func concurrency(s *config.Source) int {
+	if s.Agent != nil {
+		return s.Agent.Concurrency
+	}
+	return s.Proposer.Concurrency
+}
+
+func (d *desk) work(ctx context.Context, t *client.Task) (contracts.Proposal, error) {
+	proposal, err := d.handle(ctx, t)
 	d.tally.run(ctx, t, err)
 	return proposal, err
 }

@@ -167,7 +167,7 @@ func TestSettings(t *testing.T) {
 		require.NoError(t, err)
 		queue, err := queues("demo")
 		require.NoError(t, err)
-		err = queue.Work(t.Context(), "drafted", client.WorkConfig{Handle: (&desk{}).handle})
+		err = queue.Work(t.Context(), "drafted", client.WorkConfig{Handle: (&desk{}).work})
 		require.Error(t, err)
 		require.Equal(t, "/v1/sources/drafted/work Bearer hp_key", <-seen)
 

@@ -124,6 +124,14 @@ func (w *world) build(edits ...edit) {
 	}
 }
 
+// endpoint is what the author calls.
+func (w *world) endpoint() *endpoint {
+	if a, ok := w.author.(*agent); ok {
+		return a.endpoint
+	}
+	return w.author.(*model).endpoint
+}
+
 func task(body string) *client.Task {
 	return &client.Task{Run: contracts.Answer{RunID: "r-1", IdempotencyKey: "k-1"}, Attempt: 1,
 		Event: contracts.WorkEvent{ContentType: "application/json", Body: json.RawMessage(body)}}
@@ -132,7 +140,7 @@ func task(body string) *client.Task {
 // proposes drafts for the event, and must have a proposal that intake would take.
 func (w *world) proposes() contracts.Proposal {
 	w.t.Helper()
-	p, err := w.draft(w.t.Context(), task(event))
+	p, err := w.handle(w.t.Context(), task(event))
 	require.NoError(w.t, err)
 	return p
 }
@@ -140,7 +148,7 @@ func (w *world) proposes() contracts.Proposal {
 // fails drafts for the event, and must not have a proposal.
 func (w *world) fails() *client.Failure {
 	w.t.Helper()
-	p, err := w.draft(w.t.Context(), task(event))
+	p, err := w.handle(w.t.Context(), task(event))
 	require.Zero(w.t, p)
 	f := new(client.Failure)
 	require.ErrorAs(w.t, err, &f)
