@@ -166,7 +166,7 @@ func TestBodies(t *testing.T) {
 		}
 	})
 
-	t.Run("EverySchemaIsOfAnEventOrOfABodyAndEveryBodyHasItsGolden", func(t *testing.T) {
+	t.Run("EverySchemaIsOfAnEventABodyOrTheConfigurationAndEveryBodyHasItsGolden", func(t *testing.T) {
 		t.Parallel()
 		files, err := fs.Glob(Schemas(), "*.json")
 		require.NoError(t, err)
@@ -174,7 +174,7 @@ func TestBodies(t *testing.T) {
 		for _, file := range files {
 			have = append(have, strings.TrimSuffix(file, ".json"))
 		}
-		want := append(slices.Collect(maps.Keys(samples())), slices.Collect(maps.Keys(bodies()))...)
+		want := slices.Concat(slices.Collect(maps.Keys(samples())), slices.Collect(maps.Keys(bodies())), configurations)
 		require.ElementsMatch(t, want, have)
 		entries, err := os.ReadDir("testdata/golden/bodies")
 		require.NoError(t, err)

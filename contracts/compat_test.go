@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -21,7 +22,7 @@ var (
 		"servers", "tags"}
 	// growing are keywords whose value has members by name, to which others may be added.
 	growing = []string{"paths", "responses", "headers", "content", "parameters", "schemas", "channels", "operations",
-		"messages", "messageTraits"}
+		"messages", "messageTraits", "$defs"}
 	// methods may be added to a path.
 	methods = []string{"get", "put", "post", "patch", "delete"}
 )
@@ -120,6 +121,9 @@ func TestShippedSchemasStayAsTheyWere(t *testing.T) {
 		name := filepath.Base(file)
 		shipped := read(os.ReadFile(file))
 		current := read(fs.ReadFile(Schemas(), name))
+		if slices.Contains(configurations, strings.TrimSuffix(name, ".json")) {
+			shipped = widened(shipped, current)
+		}
 		require.Empty(t, breaks(name, shipped, current), "%s changes what was shipped: make a new version", name)
 	}
 	current, err := fs.Glob(Schemas(), "*.json")

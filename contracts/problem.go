@@ -15,6 +15,7 @@ const (
 	CodeNotFound             = "not_found"      // no such run
 	CodeBadQuery             = "bad_query"      // a search that is not understood
 	CodeTooManyRequests      = "too_many_requests"
+	CodeCallbackRefused      = "callback_refused" // an address that is not called
 	CodeKeyMissing           = "key_missing"      // no idempotency key where the source says it is (K1)
 	CodeKeyInvalid           = "key_invalid"      // over 255 bytes, or with control characters
 	CodeKeyAmbiguous         = "key_ambiguous"    // two keys
@@ -47,6 +48,7 @@ var problemKinds = map[string]problemKind{
 	CodeNotFound:             {http.StatusNotFound, "There is no such run"},
 	CodeBadQuery:             {http.StatusBadRequest, "The search is not understood"},
 	CodeTooManyRequests:      {http.StatusTooManyRequests, "The tenant asks too much at once"},
+	CodeCallbackRefused:      {http.StatusUnprocessableEntity, "That address is not called"},
 	CodeKeyMissing:           {http.StatusBadRequest, "The idempotency key is missing"},
 	CodeKeyInvalid:           {http.StatusBadRequest, "The idempotency key is not valid"},
 	CodeKeyAmbiguous:         {http.StatusBadRequest, "There is more than one idempotency key"},

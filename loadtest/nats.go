@@ -31,9 +31,10 @@ func newNATSDoor(s *session, q *queue) *natsDoor {
 	}
 }
 
-// connectNATS connects with the credentials inside the URL.
-func connectNATS(url, name string) (*nats.Conn, error) {
-	nc, err := nats.Connect(url, nats.Name("holdpoint-loadtest-"+name), nats.MaxReconnects(-1))
+// connectNATS connects with the credentials inside the URL. They let a tenant listen under its own inbox prefix alone.
+func connectNATS(r ready, name string) (*nats.Conn, error) {
+	nc, err := nats.Connect(r.NATSURL, nats.Name("holdpoint-loadtest-"+name), nats.MaxReconnects(-1),
+		nats.CustomInboxPrefix("_INBOX_"+r.Tenant))
 	if err != nil {
 		return nil, fmt.Errorf("connect to NATS: %w", err)
 	}
@@ -42,7 +43,7 @@ func connectNATS(url, name string) (*nats.Conn, error) {
 
 // deliver publishes the queue and waits for the answers.
 func (d *natsDoor) deliver(ctx context.Context) error {
-	nc, err := connectNATS(d.ready.NATSURL, "door")
+	nc, err := connectNATS(d.ready, "door")
 	if err != nil {
 		return err
 	}

@@ -29,7 +29,7 @@ type watch struct {
 
 // newWatch finds the end of the stream, so that nothing published later is missed and nothing earlier is read.
 func newWatch(ctx context.Context, system ready, f flow) (*watch, error) {
-	nc, err := connectNATS(system.NATSURL, "watch")
+	nc, err := connectNATS(system, "watch")
 	if err != nil {
 		return nil, err
 	}

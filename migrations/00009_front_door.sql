@@ -45,6 +45,30 @@ create index intents_near on intents (tenant_id, near_hash, created_at) where ne
 create index runs_correlation on runs (hashtextextended(correlation_id, 0));
 create index runs_created on runs using brin (created_at) with (pages_per_range = 16, autosummarize = on);
 
+-- Who asked to be called when a run has ended. The address may be a capability of its own, such as the resume URL of a workflow
+-- that waits: it goes nowhere else.
+create table callbacks (
+  tenant_id   text        not null,
+  run_id      uuid        not null,
+  callback_id uuid        not null, -- of run and address; the receiver tells repeats by it
+  url         text        not null,
+  state       text        not null default 'waiting',
+  attempts    integer     not null default 0,
+  next_at     timestamptz not null default clock_timestamp(),
+  last_error  text,
+  made_at     timestamptz not null default clock_timestamp(),
+  sent_at     timestamptz,
+  constraint callbacks_pkey primary key (run_id, tenant_id, callback_id),
+  constraint callbacks_run foreign key (run_id, tenant_id) references runs,
+  constraint callbacks_state check (state in ('waiting', 'sent', 'failed')),
+  constraint callbacks_sent check ((sent_at is not null) = (state = 'sent')),
+  constraint callbacks_url_length check (octet_length(url) <= 2048)
+);
+create index callbacks_due on callbacks (next_at) where state = 'waiting';
+
+grant select, insert on callbacks to holdpoint_intake;
+grant update (state, attempts, next_at, last_error, sent_at) on callbacks to holdpoint_intake;
+grant select on callbacks to holdpoint_operator;
 grant select, insert, update, delete on waiting_runs to holdpoint_intake;
 grant select, insert on corrections to holdpoint_intake;
 grant update (attempts) on runs to holdpoint_intake;
@@ -54,5 +78,5 @@ grant select on waiting_runs to holdpoint_operator;
 -- +goose Down
 drop index runs_created, runs_correlation, intents_near;
 alter table intents drop column near_hash;
-drop table corrections, waiting_runs;
+drop table callbacks, corrections, waiting_runs;
 alter table runs drop column attempts;

@@ -65,6 +65,9 @@ func check(all []expected, is facts) findings {
 	if is.queued > 0 {
 		c.tell("%d events are committed and were never published (B3)", is.queued)
 	}
+	if is.uncalled > 0 {
+		c.tell("%d runs have ended and whoever asked for it was never called", is.uncalled)
+	}
 	return c.findings
 }
 
@@ -280,5 +283,5 @@ func settled(all []expected, is facts) bool {
 			return false
 		}
 	}
-	return is.queued == 0 && is.hasToldEverybody()
+	return is.queued == 0 && is.uncalled == 0 && is.hasToldEverybody()
 }

@@ -117,6 +117,7 @@ func TestCheck(t *testing.T) {
 		"EndThatWasToldTwice": {func(p *plant) { p.run().Endings = 2 }, [3]int{}, "2 events that tell of its end"},
 		"EndThatWasNotTold":   {func(p *plant) { p.run().Endings = 0 }, [3]int{}, "0 events that tell of its end"},
 		"EndWithoutAudit":     {func(p *plant) { p.run().EndingAudits = 0 }, [3]int{}, "0 audit rows of its end"},
+		"CallNotMade":         {func(p *plant) { p.uncalled = 2 }, [3]int{}, "whoever asked for it was never called"},
 		"EventLeftBehind":     {func(p *plant) { p.queued = 3 }, [3]int{}, "3 events are committed and were never"},
 		"OtherEndThanTheCaseIsFor": {
 			func(p *plant) {
@@ -162,6 +163,7 @@ func TestSettled(t *testing.T) {
 		"RunOnItsWay":          func(p *plant) { p.inState(ledger.RunApproved, ledger.EffectSending) },
 		"EventThatIsNotHere":   func(p *plant) { p.runs = p.runs[1:] },
 		"EventInTheOutbox":     func(p *plant) { p.queued = 1 },
+		"CallNobodyTook":       func(p *plant) { p.uncalled = 1 },
 		"EffectAheadOfItsRun":  func(p *plant) { p.inState(ledger.RunApproved, ledger.EffectCompleted) },
 		"RunThatNobodyDecided": func(p *plant) { p.inState(ledger.RunProcessing, "") },
 	} {

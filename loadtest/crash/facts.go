@@ -13,11 +13,12 @@ import (
 
 // facts are what Postgres and the sandbox's own ledger say at one moment.
 type facts struct {
-	runs    []runFact
-	effects []effectFact
-	parked  []string // the text of each parked message, with its key
-	writes  []sandbox.Write
-	queued  int // rows in the outbox
+	runs     []runFact
+	effects  []effectFact
+	parked   []string // the text of each parked message, with its key
+	writes   []sandbox.Write
+	queued   int // rows in the outbox
+	uncalled int // callbacks of ended runs that nobody took
 	people
 }
 
@@ -120,7 +121,8 @@ func (f *facts) read(ctx context.Context) func(pgx.Tx) error {
 		if err = f.people.read(ctx, tx); err != nil {
 			return err
 		}
-		return tx.QueryRow(ctx, "select count(*) from pending").Scan(&f.queued)
+		return tx.QueryRow(ctx, "select (select count(*) from pending), (select count(*) from callbacks c "+
+			"join runs r using (run_id, tenant_id) where r.ended_at is not null and c.state <> 'sent')").Scan(&f.queued, &f.uncalled)
 	}
 }
 

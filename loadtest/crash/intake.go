@@ -207,6 +207,31 @@ func givenBack(ctx context.Context, t *trial) error {
 	})
 }
 
+// deliverCalling hands in the event with an address to call when its run has ended.
+func (t *trial) deliverCalling(ctx context.Context) error {
+	header := map[string]string{"Idempotency-Key": t.key, "Holdpoint-Callback": t.provider.URL() + "/hooks/" + t.key}
+	a, err := t.post(ctx, "/v1/sources/"+t.source()+"/events", header, t.event())
+	if err == nil && a.status != http.StatusAccepted && a.status != http.StatusOK {
+		err = fmt.Errorf("intake refused an event: HTTP %d %s: %s", a.status, a.Code, a.Detail)
+	}
+	return err
+}
+
+func calling(ctx context.Context, t *trial) error {
+	if err := t.arm(); err != nil {
+		return err
+	}
+	return t.through(ctx, t.deliverCalling)
+}
+
+// calledBack has intake die when whoever asked has been called, and nobody knows it yet: the call comes again.
+func calledBack(ctx context.Context, t *trial) error {
+	if err := t.arm(); err != nil {
+		return err
+	}
+	return t.through(ctx, t.deliverCalling)
+}
+
 // take asks for the runs that wait for a worker.
 func (t *trial) take(ctx context.Context) error {
 	a, err := t.post(ctx, "/v1/sources/"+t.source()+"/work", nil, []byte(`{"max": 10}`))

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"strings"
 	"sync"
 	"time"
 
@@ -170,11 +169,12 @@ func (c *Conn) flush() {
 // not belong to a stream: use holdpoint.wake.<what>.
 func (c *Conn) Poke(subject string) error { return c.send("poke", subject, nil) }
 
-// Reply answers on a subject that a publisher named, see Item.ReplySubject. Nobody may be listening, which is no
-// error.
-func (c *Conn) Reply(subject string, data []byte) error {
-	if !ReplyAllowed(subject) {
-		return fmt.Errorf("reply on %q: replies go to inboxes (_INBOX…) only", subject)
+// Reply answers on a subject that a tenant's publisher named, see Item.ReplySubject; it is an error where ReplyAllowed
+// says no. Nobody may be listening, which is no error.
+func (c *Conn) Reply(tenant, subject string, data []byte) error {
+	if !ReplyAllowed(tenant, subject) {
+		return fmt.Errorf("reply on %q: tenant %s is answered on inboxes alone, under _INBOX or %s",
+			subject, tenant, InboxPrefix(tenant))
 	}
 	return c.send("reply", subject, data)
 }
@@ -184,12 +184,6 @@ func (c *Conn) send(what, subject string, data []byte) error {
 		return fmt.Errorf("%s on %s: %w", what, subject, plainly(err))
 	}
 	return nil
-}
-
-// ReplyAllowed reports whether we may publish on a subject that a stranger named. Ours are wider rights than his:
-// without this check he could have us write to other tenants' streams or to the broker's management interface.
-func ReplyAllowed(subject string) bool {
-	return strings.HasPrefix(subject, "_INBOX") && !strings.ContainsAny(subject, "*> \t\r\n") && len(subject) <= 255
 }
 
 // Listen calls wake whenever somebody pokes subject, one call at a time. Calls may be lost and say nothing about what

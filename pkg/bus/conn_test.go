@@ -67,15 +67,15 @@ func TestConn(t *testing.T) {
 		sub, err := nc.SubscribeSync("_INBOX_acme.1")
 		require.NoError(t, err)
 		require.NoError(t, nc.Flush())
-		require.NoError(t, b.Conn.Reply("_INBOX_acme.1", []byte("accepted")))
+		require.NoError(t, b.Conn.Reply("acme", "_INBOX_acme.1", []byte("accepted")))
 		answer, err := sub.NextMsg(waitLimit)
 		require.NoError(t, err)
 		require.Equal(t, "accepted", string(answer.Data))
 		for _, forged := range []string{
 			"", "$JS.API.STREAM.DELETE.HOLDPOINT_INTERNAL", "holdpoint.internal.effect.requested",
-			"_INBOX.>", "_INBOX.a b",
+			"_INBOX.>", "_INBOX.a b", "_INBOX_other.1", "_INBOX_acme", "_INBOX_acme2.1",
 		} {
-			require.ErrorContains(t, b.Conn.Reply(forged, nil), "inboxes", forged)
+			require.ErrorContains(t, b.Conn.Reply("acme", forged, nil), "inboxes", forged)
 		}
 	})
 

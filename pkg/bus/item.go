@@ -36,8 +36,8 @@ type Item struct {
 	NumDelivered int
 	// Stored is when the broker took it, by the broker's clock.
 	Stored time.Time
-	// ReplySubject is where the publisher wants the answer, for Conn.Reply; empty when it named none, several, or one
-	// that is not allowed.
+	// ReplySubject is where the publisher wants the answer, for Conn.Reply, which refuses what is not the publisher's
+	// own; empty when it named none, several, or something else than an inbox.
 	ReplySubject string
 }
 
@@ -93,7 +93,7 @@ func newItem(msg jetstream.Msg, meta *jetstream.MsgMetadata) Item {
 		Stream: meta.Stream, Subject: msg.Subject(), Header: Header(msg.Headers()), Data: msg.Data(),
 		StreamSeq: meta.Sequence.Stream, NumDelivered: int(meta.NumDelivered), Stored: meta.Timestamp,
 	}
-	if reply := item.Header.Get(HeaderReply); ReplyAllowed(reply) {
+	if reply := item.Header.Get(HeaderReply); isInbox(reply) {
 		item.ReplySubject = reply
 	}
 	return item

@@ -29,7 +29,9 @@ type ServeConfig struct {
 	// Version is a semantic version of the interface.
 	Version     string
 	Description string
-	Endpoints   []Endpoint
+	// Tenant may be answered on its own inboxes, besides those under _INBOX (see ReplyAllowed). Optional.
+	Tenant    string
+	Endpoints []Endpoint
 	// Overloaded answers what comes while MaxInFlight requests are being handled, or after the end of the service.
 	Overloaded Reply
 	// MaxInFlight defaults to DefaultMaxInFlight.
@@ -67,8 +69,8 @@ var failed = Reply{ErrorCode: "500", Error: "The request failed; whether anythin
 
 // Serve answers requests until the context ends, then takes no more and answers those that it has; it is an error when
 // some are still unanswered after DrainTimeout. It survives the loss of the broker. A request is answered only where
-// its reply subject is an inbox (see ReplyAllowed); nothing is done for one that has no such subject, since a lease
-// that nobody hears of would only hold its run back.
+// its reply subject is an inbox of the tenant's (see ReplyAllowed); nothing is done for one that has no such subject,
+// since a lease that nobody hears of would only hold its run back.
 func Serve(ctx context.Context, conn *Conn, cfg ServeConfig) error {
 	s := &responder{conn: conn, cfg: &cfg, log: cmp.Or(cfg.Logger, conn.log).With("api", cfg.Name)}
 	s.max = cmp.Or(cfg.MaxInFlight, DefaultMaxInFlight)
@@ -124,8 +126,8 @@ func (s *responder) start(ctx context.Context) (micro.Service, error) {
 // commit has to wait together.
 func (s *responder) take(ctx context.Context, e *Endpoint, r micro.Request) {
 	to, request := r.Reply(), Request{Subject: r.Subject(), Header: Header(r.Headers()), Data: r.Data()}
-	if !ReplyAllowed(to) {
-		s.log.Warn("ignored a request without an inbox to answer to", "subject", request.Subject)
+	if !ReplyAllowed(s.cfg.Tenant, to) {
+		s.log.Warn("ignored a request without an inbox of its own to answer to", "subject", request.Subject)
 		return
 	}
 	if !s.enter() {

@@ -33,8 +33,8 @@ func (e *TakenError) Error() string {
 		e.Answer.State, e.Answer.Outcome)
 }
 
-// Claim hands an event in and takes its run, or a *TakenError where that is not to be had. ctx bounds the call, and then
-// the task: its Context ends with it. Needs the scope work.
+// Claim hands an event in and takes its run, or a *TakenError where that is not to be had. ctx bounds the call, and
+// then the task: its Context ends with it. Needs the scope work.
 func (c *Client) Claim(ctx context.Context, source string, e Event) (*Task, error) {
 	answer := new(contracts.Answer)
 	k := &call{method: http.MethodPost, path: sourcePath(source, "claims"), header: e.header(), body: e.Body, into: answer}
@@ -59,8 +59,8 @@ func shown(h http.Header) map[string]string {
 	return all
 }
 
-// Take takes up to most runs of a source that wait for a worker, at most 100, and waits up to wait for the first one, at
-// most 30 s. It returns none where nothing waits. ctx bounds the call, and then the tasks. Needs the scope work.
+// Take takes up to most runs of a source that wait for a worker, at most 100, and waits up to wait for the first one,
+// at most 30 s. It returns none where nothing waits. ctx bounds the call, and then the tasks. Needs the scope work.
 func (c *Client) Take(ctx context.Context, source string, most int, wait time.Duration) ([]*Task, error) {
 	return c.take(ctx, ctx, source, most, wait)
 }

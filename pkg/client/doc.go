@@ -14,8 +14,8 @@
 //
 // What the API refuses comes back as a *contracts.Problem (errors.As), whose Code is one of contracts.Code…. No answer,
 // and the statuses 429, 500, 502, 503 and 504, are tried again until the context ends: give every call a context that
-// does. An error that Is ErrUnanswered says that nobody knows whether the call was stored. It is neither a success nor a
-// failure, and the way to find out is the same call with the same key.
+// does. An error that Is ErrUnanswered says that nobody knows whether the call was stored. It is neither a success nor
+// a failure, and the way to find out is the same call with the same key.
 //
 // # Work under a lease
 //

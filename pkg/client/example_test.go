@@ -131,7 +131,8 @@ func ExampleClient_Claim() {
 		fmt.Println(err)
 		return
 	}
-	task, err := c.Claim(context.Background(), "agent-drafts", client.Event{Key: "task-3", Body: json.RawMessage(`{"task_id": "3"}`)})
+	event := client.Event{Key: "task-3", Body: json.RawMessage(`{"task_id": "3"}`)}
+	task, err := c.Claim(context.Background(), "agent-drafts", event)
 	var taken *client.TakenError
 	if errors.As(err, &taken) {
 		fmt.Println("another worker has it; ask again in", taken.RetryAfter)

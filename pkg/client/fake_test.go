@@ -41,8 +41,8 @@ type seen struct {
 	at     time.Time
 }
 
-// intake is a scripted one: it keeps one run's lease and proposal, as the real one would, on a clock of its own, and does
-// wrong what it is told to.
+// intake is a scripted one: it keeps one run's lease and proposal, as the real one would, on a clock of its own, and
+// does wrong what it is told to.
 type intake struct {
 	t     testing.TB
 	skew  time.Duration // of its clock
@@ -64,7 +64,8 @@ type intake struct {
 }
 
 func newIntake(t testing.TB) *intake {
-	return &intake{t: t, lease: 30 * time.Second, cap: time.Hour, faults: map[string][]fault{}, renewedBy: map[string]int64{}}
+	return &intake{t: t, lease: 30 * time.Second, cap: time.Hour, faults: map[string][]fault{},
+		renewedBy: map[string]int64{}}
 }
 
 func (f *intake) now() time.Time { return time.Now().Add(f.skew) }

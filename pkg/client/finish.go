@@ -33,10 +33,10 @@ const (
 	longestRetryAfter = time.Hour
 )
 
-// Submit hands in the proposal, which ends the lease and the task. It may be repeated with the same proposal, for as long
-// as it takes: where the first one was stored and its answer lost, the same answer comes again. Give it a ctx that outlives
-// the lease, so that this can be found out. A proposal that does not fit (contracts.CodeSchemaInvalid, with the places in
-// the problem's Errors) leaves the lease as it is.
+// Submit hands in the proposal, which ends the lease and the task. It may be repeated with the same proposal, for as
+// long as it takes: where the first one was stored and its answer lost, the same answer comes again. Give it a ctx that
+// outlives the lease, so that this can be found out. A proposal that does not fit (contracts.CodeSchemaInvalid, with
+// the places in the problem's Errors) leaves the lease as it is.
 func (t *Task) Submit(ctx context.Context, proposal contracts.Proposal) (*contracts.Answer, error) {
 	return t.finish(ctx, "proposal", func(l contracts.Lease) any {
 		return contracts.Submission{Owner: l.Owner, Version: l.Version, Proposal: proposal}
@@ -53,8 +53,8 @@ func (t *Task) Fail(ctx context.Context, f Failure) (*contracts.Answer, error) {
 	})
 }
 
-// finish makes the call that ends the lease. A renewal that is on its way is waited for: the call needs the version that
-// it brings.
+// finish makes the call that ends the lease. A renewal that is on its way is waited for: the call needs the version
+// that it brings.
 func (t *Task) finish(ctx context.Context, what string, body func(contracts.Lease) any) (*contracts.Answer, error) {
 	if err := t.begin(ctx); err != nil {
 		return nil, err

@@ -38,7 +38,8 @@ func TestLease(t *testing.T) {
 		})
 	})
 
-	for name, skew := range map[string]time.Duration{"ItsClockMayBeAhead": 40 * time.Second, "ItsClockMayBeBehind": -40 * time.Second} {
+	for name, skew := range map[string]time.Duration{"ItsClockMayBeAhead": 40 * time.Second,
+		"ItsClockMayBeBehind": -40 * time.Second} {
 		t.Run(name, func(t *testing.T) {
 			bubbled(t, func(t *testing.T, f *intake, task *client.Task) {
 				time.Sleep(2 * time.Minute)

@@ -19,8 +19,8 @@ func (c *Client) Get(ctx context.Context, runID string, wait time.Duration) (*co
 	return c.look(ctx, "/v1/runs/"+url.PathEscape(runID), wait)
 }
 
-// Find tells where the run of an idempotency key stands, as Get does. A problem with contracts.CodeNotFound says that no
-// event with this key is stored.
+// Find tells where the run of an idempotency key stands, as Get does. A problem with contracts.CodeNotFound says that
+// no event with this key is stored.
 func (c *Client) Find(ctx context.Context, key string, wait time.Duration) (*contracts.Answer, error) {
 	return c.look(ctx, "/v1/runs?"+url.Values{"key": {key}}.Encode(), wait)
 }
@@ -57,11 +57,12 @@ func (c *Client) Await(ctx context.Context, runID string) (last *contracts.Answe
 	}
 }
 
-// Ended tells whether the run will move no more: its Outcome says how it ended, and its Effects what was done. An answer
-// with contracts.ResultOutcomeUnknown has not ended, and is neither a success nor a failure (K14).
+// Ended tells whether the run will move no more: its Outcome says how it ended, and its Effects what was done. An
+// answer with contracts.ResultOutcomeUnknown has not ended, and is neither a success nor a failure (K14).
 func Ended(a *contracts.Answer) bool { return a.Result == contracts.ResultDuplicateWithResult }
 
-// leastTurn is the shortest turn of a loop that asks again and again: the server may answer at once, whatever it is asked.
+// leastTurn is the shortest turn of a loop that asks again and again: the server may answer at once, whatever it is
+// asked.
 const leastTurn = time.Second
 
 // unhurried waits until a turn of a loop has taken leastTurn. It reports whether the loop may go on.

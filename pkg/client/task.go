@@ -11,8 +11,8 @@ import (
 	"github.com/holdpoint/holdpoint/contracts"
 )
 
-// Task is a run under this process's lease, which is renewed until Submit, Fail or Close ends it, until its cap (K7), or
-// until the context of Claim or Take ends.
+// Task is a run under this process's lease, which is renewed until Submit, Fail or Close ends it, until its cap (K7),
+// or until the context of Claim or Take ends.
 type Task struct {
 	// Run is the run as it was given: RunID, IdempotencyKey, State.
 	Run contracts.Answer
@@ -32,8 +32,8 @@ type Task struct {
 	stop  *time.Timer // ends ctx before the lease ends
 }
 
-// own makes a task of a lease. One whose answer was long on its way is renewed first, so that nobody begins to work under
-// the last seconds of a lease.
+// own makes a task of a lease. One whose answer was long on its way is renewed first, so that nobody begins to work
+// under the last seconds of a lease.
 func (c *Client) own(ctx context.Context, item contracts.WorkItem, r *reply) (*Task, error) {
 	now, err := newTerm(item.Run.Lease, r)
 	if err != nil {
@@ -62,8 +62,8 @@ func (c *Client) own(ctx context.Context, item contracts.WorkItem, r *reply) (*T
 // little left that it may be.
 func (t *Task) Context() context.Context { return t.ctx }
 
-// Close stops renewing the lease, which then runs out by itself. It tells the server nothing; Fail gives the run back at
-// once. A task that was submitted or given back needs no Close, and another does no harm.
+// Close stops renewing the lease, which then runs out by itself. It tells the server nothing; Fail gives the run back
+// at once. A task that was submitted or given back needs no Close, and another does no harm.
 func (t *Task) Close() { t.cancel(nil) }
 
 // tooLate ends the task before the lease can end.
@@ -90,7 +90,8 @@ func (t *Task) renew() (next time.Time, err error) {
 		return next, err
 	}
 	defer t.done()
-	answer, r, err := t.under(t.ctx, "renewal", contracts.Renewal{Owner: t.term.lease.Owner, Version: t.term.lease.Version})
+	shown := contracts.Renewal{Owner: t.term.lease.Owner, Version: t.term.lease.Version}
+	answer, r, err := t.under(t.ctx, "renewal", shown)
 	if err != nil {
 		return next, t.refused(err)
 	}

@@ -14,8 +14,8 @@ import (
 // WorkConfig is how Work works. Handle must be set.
 type WorkConfig struct {
 	// Handle makes the proposal of one run. Its context is the task's: when it ends, stop, and return any error. A
-	// *Failure among the errors is what the server is told; of any other it learns only that the handler failed, because
-	// errors may hold secrets. Handle may be called by Concurrency goroutines at once.
+	// *Failure among the errors is what the server is told; of any other it learns only that the handler failed,
+	// because errors may hold secrets. Handle may be called by Concurrency goroutines at once.
 	Handle func(ctx context.Context, t *Task) (contracts.Proposal, error)
 	// Concurrency is how many runs are worked on at once, 1 to 100. Default 1.
 	Concurrency int
@@ -179,8 +179,8 @@ func asFailure(err error) *Failure {
 	return &Failure{Retryable: true, Class: contracts.FailedInternal, Reason: "The worker's handler failed."}
 }
 
-// asRefused is what the server is told where it did not take the proposal; nil where there is nothing to tell: ownership is
-// lost, or nobody answers.
+// asRefused is what the server is told where it did not take the proposal; nil where there is nothing to tell:
+// ownership is lost, or nobody answers.
 func asRefused(err error) *Failure {
 	if errors.Is(err, ErrOwnershipLost) || errors.Is(err, ErrUnanswered) || errors.Is(err, context.DeadlineExceeded) {
 		return nil

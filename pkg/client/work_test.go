@@ -45,7 +45,8 @@ func (l *loop) failure(t *testing.T) (f contracts.Failure) {
 }
 
 // working runs a test with a loop that handles runs, of which some wait, in a bubble.
-func working(t *testing.T, waiting int, handle handler, check func(*testing.T, *loop), change ...func(*client.WorkConfig)) {
+func working(t *testing.T, waiting int, handle handler, check func(*testing.T, *loop),
+	change ...func(*client.WorkConfig)) {
 	t.Helper()
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

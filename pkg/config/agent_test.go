@@ -15,7 +15,8 @@ import (
 func newAgentWorld(t *testing.T) *world {
 	t.Helper()
 	w := newProposerWorld(t)
-	w.replaceLast("sources.yaml", "    proposer:\n      base_url: https://models.example.com/v1/\n      api_key_env: MODEL_KEY\n",
+	w.replaceLast("sources.yaml",
+		"    proposer:\n      base_url: https://models.example.com/v1/\n      api_key_env: MODEL_KEY\n",
 		"    agent:\n      webhook: {url: https://agents.example.com/drafts, secret_env: AGENT_SECRET}\n")
 	w.replaceLast("sources.yaml", "      prompt: drafted.tmpl\n", "")
 	return w

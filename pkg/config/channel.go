@@ -54,6 +54,13 @@ func (d *declared) readWebhook(o *object) *Webhook {
 		address = nil
 	}
 	w.AllowedHosts = d.hosts(o, "url", address)
+	o.oneSecret("webhook")
+	o.close()
+	return w
+}
+
+// oneSecret complains unless the secret is in one place.
+func (o *object) oneSecret(of string) {
 	secrets := 0
 	for _, name := range []string{"secret", "secret_env", "secret_file"} {
 		if o.take(name) != nil {
@@ -61,10 +68,8 @@ func (d *declared) readWebhook(o *object) *Webhook {
 		}
 	}
 	if secrets != 1 {
-		o.problems.add(o.pos, "webhook must have exactly one of secret, secret_env, secret_file; it has %d", secrets)
+		o.problems.add(o.pos, "%s must have exactly one of secret, secret_env, secret_file; it has %d", of, secrets)
 	}
-	o.close()
-	return w
 }
 
 // soleRef is a text that is one variable and nothing else.

@@ -37,7 +37,7 @@ func (d *declared) hosts(o *object, name string, base *url.URL) []string {
 		hosts = []string{base.Host}
 	}
 	for _, host := range hosts {
-		if u, err := url.Parse("//" + host); err != nil || u.Host != host || u.Hostname() == "" {
+		if !isHost(host) {
 			o.fail("allowed_hosts", "has %s, which must be host or host:port", quote(host))
 		}
 	}
@@ -45,6 +45,12 @@ func (d *declared) hosts(o *object, name string, base *url.URL) []string {
 		o.fail("allowed_hosts", "lacks %s, the host of %s", quote(base.Host), name)
 	}
 	return hosts
+}
+
+// isHost tells a host or host:port from anything else.
+func isHost(text string) bool {
+	u, err := url.Parse("//" + text)
+	return err == nil && u.Host == text && u.Hostname() != ""
 }
 
 // hostPort complains where the text is no host with a port, and gives the host.

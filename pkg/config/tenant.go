@@ -14,6 +14,7 @@ func (d *declared) readTenant(o *object) {
 	})
 	d.RateLimit = readRateLimit(o)
 	d.readTokenIssuers(o)
+	d.Callbacks = d.readCallbacks(o)
 	names, hashes := map[string]Position{}, map[string]Position{}
 	for _, key := range o.objects("api_keys") {
 		k := APIKey{Name: key.id("name", slug), SHA256: key.id("sha256", digest), Owner: key.optID("owner", slug)}
@@ -61,4 +62,25 @@ func (d *declared) readTokenIssuers(o *object) {
 		part.close()
 		d.TokenIssuers = append(d.TokenIssuers, i)
 	}
+}
+
+// readCallbacks is nil where the tenant has none.
+func (d *declared) readCallbacks(o *object) *Callbacks {
+	part := o.object("callbacks")
+	if part == nil {
+		return nil
+	}
+	c := &Callbacks{AllowedHosts: d.hosts(part, "", nil), Secret: d.readSecret(part), SecretEnv: part.optID("secret_env", variable),
+		SecretFile: part.optText("secret_file"), Timeout: part.duration("timeout", defaultDelivery)}
+	if len(c.AllowedHosts) == 0 {
+		part.fail("allowed_hosts", "must list at least one host or host:port; events name addresses, and this says which are called")
+	}
+	for _, host := range c.AllowedHosts {
+		if !isHost(host) {
+			part.fail("allowed_hosts", "has %s, which must be host or host:port", quote(host))
+		}
+	}
+	part.oneSecret("callbacks")
+	part.close()
+	return c
 }

@@ -24,6 +24,7 @@ type Tenant struct {
 	APIKeys          []APIKey
 	TokenIssuers     []TokenIssuer // whose access tokens admit programs besides
 	RateLimit        *RateLimit    // of requests to intake; nil is none
+	Callbacks        *Callbacks    // nil: nobody is called when a run has ended
 	WorkflowVersions []string      // declared active workflow versions, such as "crm-enrichment@3" (P3)
 	Sources          []*Source
 	Actions          []*Action
@@ -55,6 +56,16 @@ type APIKey struct {
 type RateLimit struct {
 	PerSecond float64
 	Burst     int
+}
+
+// Callbacks are signed posts (Standard Webhooks 1.0) to addresses that events name, when their runs have ended. Exactly one of
+// Secret, SecretEnv and SecretFile is set, as for a Webhook.
+type Callbacks struct {
+	AllowedHosts []string // host or host:port; an address elsewhere is refused with its event
+	Secret       string   // must not be logged
+	SecretEnv    string
+	SecretFile   string
+	Timeout      time.Duration // of one call
 }
 
 // TokenIssuer is an OpenID Connect provider whose JWT access tokens (RFC 9068) admit programs, within Scopes.

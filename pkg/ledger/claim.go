@@ -31,6 +31,7 @@ type Claim struct {
 	TraceParent   string
 	RequestedBy   string      // the person who asked, as the event says it; "" where it does not
 	SentBy        string      // the credential that brought it in
+	Callback      string      // where to call when the run has ended; "" asks for no call
 	Corrects      *Correction // nil where the event corrects no other
 	Lease         *LeaseTerms // a worker wants to own the run
 	Intent        *Intent     // the event carried its proposal
@@ -113,6 +114,9 @@ func (l *Ledger) Claim(ctx context.Context, claims []Claim) ([]Claimed, error) {
 	if err == nil {
 		rest := append(losers(firsts), others...)
 		err = l.command(ctx, "claim", func(ctx context.Context) error { return l.answerLosers(ctx, rest) })
+	}
+	if err == nil {
+		err = l.askCallbacks(ctx, items)
 	}
 	if err != nil {
 		return nil, err

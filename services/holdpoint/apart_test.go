@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdpoint/holdpoint/contracts"
+	"github.com/holdpoint/holdpoint/pkg/bus"
 	"github.com/holdpoint/holdpoint/pkg/demoidp"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 	"github.com/holdpoint/holdpoint/pkg/postgres/postgrestest"
@@ -257,7 +258,8 @@ func (c *cluster) ask(t *testing.T, token, method, path string, body, into any) 
 // publish sends an event as the tenant, as soon as the relay has made the streams.
 func (c *cluster) publish(t *testing.T, source, key, event string) {
 	t.Helper()
-	conn, err := nats.Connect("nats://demo:" + c.secrets["local-servers"]["nats-demo"] + "@" + c.broker)
+	conn, err := nats.Connect("nats://demo:" + c.secrets["local-servers"]["nats-demo"] + "@" + c.broker,
+		nats.CustomInboxPrefix(bus.InboxPrefix("demo")))
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)
 	js, err := jetstream.New(conn)

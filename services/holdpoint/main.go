@@ -23,7 +23,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(upCommand(), migrateCommand(), explainCommand(), killSwitchCommand(), approvalsCommand(), resolveCommand(), parkedCommand(), contractsCommand(), sandboxCommand(), demoSignInCommand(), sitesCommand(), proposerCommand(), mcpCommand())
+	root.AddCommand(upCommand(), migrateCommand(), explainCommand(), killSwitchCommand(), approvalsCommand(), resolveCommand(), parkedCommand(), contractsCommand(), sandboxCommand(), demoSignInCommand(), sitesCommand(), natsConfigCommand(), proposerCommand(), mcpCommand())
 	for _, d := range roster.Services {
 		root.AddCommand(serveCommand(d))
 	}

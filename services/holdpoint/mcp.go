@@ -30,18 +30,18 @@ func mcpCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mcp",
 		Short: "Let agents propose actions over the Model Context Protocol",
-		Long: "mcp offers an agent three tools: propose_action, get_status and wait_for_decision. None of them decides. Give it\n" +
-			"an API key with the scopes publish and read, and no other.\n\n" +
+		Long: "mcp offers an agent three tools: propose_action, get_status and wait_for_decision. None of them\n" +
+			"decides. Give it an API key with the scopes publish and read, and no other.\n\n" +
 			"It speaks over stdin and stdout, with the API key from " + envAPIKey + ", or from the file that\n" +
-			"--api-key-file or " + envAPIKeyFile + " names. With --http it serves MCP clients of this machine over streamable\n" +
-			"HTTP and holds no key: each client sends its own, as a bearer token.",
+			"--api-key-file or " + envAPIKeyFile + " names. With --http it serves MCP clients of this\n" +
+			"machine over streamable HTTP and holds no key: each client sends its own, as a bearer token.",
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return o.run(cmd.Context()) },
 	}
 	flags := cmd.Flags()
 	flags.StringVar(&o.url, "url", "", "where the HTTP API is (default: "+envURL+", else http://127.0.0.1:7070)")
 	flags.StringVar(&o.keyFile, "api-key-file", "", "file that holds the API key (default: "+envAPIKeyFile+")")
-	flags.StringVar(&o.http, "http", "", "serve streamable HTTP on this address of the loopback interface, such as 127.0.0.1:7078")
+	flags.StringVar(&o.http, "http", "", "serve streamable HTTP on this loopback address, such as 127.0.0.1:7078")
 	return cmd
 }
 

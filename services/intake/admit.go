@@ -37,6 +37,9 @@ func (t *tenant) admit(s *source, d *delivery) (ledger.Claim, *contracts.Problem
 		CorrelationID: s.correlation(d.body, key), TraceParent: d.traceParent(), PreviousKey: s.previousKey(d),
 		RequestedBy: s.requester(d.body), SentBy: d.sentBy,
 	}
+	if claim.Callback, problem = t.callback(d); problem != nil {
+		return ledger.Claim{}, problem
+	}
 	if claim.Corrects, problem = t.correction(s, d, key); problem != nil {
 		return ledger.Claim{}, problem
 	}

@@ -95,7 +95,7 @@ var commonNames = map[string]string{
 // secretParts tell a header with a secret by its name.
 var secretParts = []string{
 	"authorization", "cookie", "token", "secret", "passw", "credential", "jwt", "api-key", "apikey", "access-key",
-	"private-key", "session",
+	"private-key", "session", "callback",
 }
 
 func storedName(name string) (lower string, secret bool) {

@@ -8,8 +8,10 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"slices"
 	"time"
 
+	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 	"github.com/holdpoint/holdpoint/pkg/postgres"
 	"github.com/holdpoint/holdpoint/pkg/service"
@@ -123,6 +125,9 @@ const drain = 20 * time.Second
 // Run serves all doors until the context ends, and answers what it has taken.
 func (in *Intake) Run(ctx context.Context) error {
 	parts := []service.Named{{Name: "intake http", Runner: service.HTTP{Listener: in.listener, Handler: (&httpDoor{in}).routes()}}}
+	if slices.ContainsFunc(in.env.Config.Tenants, func(t *config.Tenant) bool { return t.Callbacks != nil }) {
+		parts = append(parts, service.Named{Name: "intake callbacks", Runner: &callbacks{in: in}})
+	}
 	for id, t := range in.tenants {
 		parts = append(parts, service.Named{Name: "intake nats " + id, Runner: natsDoor{in, t}},
 			service.Named{Name: "intake request/reply " + id, Runner: microDoor{in, t}})

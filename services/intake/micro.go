@@ -39,7 +39,7 @@ func (d microDoor) Run(ctx context.Context) error {
 	}
 	return bus.Serve(ctx, d.in.env.Bus, bus.ServeConfig{
 		Name: "holdpoint-" + d.t.ID, Version: apiVersion, Description: "Leases and runs of tenant " + d.t.ID,
-		Endpoints: endpoints, Overloaded: overBus(refuse(newProblem(contracts.CodeUnavailable, "Send it again."))),
+		Tenant: d.t.ID, Endpoints: endpoints, Overloaded: overBus(refuse(newProblem(contracts.CodeUnavailable, "Send it again."))),
 		Logger: d.in.env.Log,
 	})
 }

@@ -147,7 +147,7 @@ func (d natsDoor) reply(ctx context.Context, item *bus.Item, r reply) {
 	if item.ReplySubject == "" {
 		return
 	}
-	if err := d.in.env.Bus.Reply(item.ReplySubject, r.encode()); err != nil {
+	if err := d.in.env.Bus.Reply(d.t.ID, item.ReplySubject, r.encode()); err != nil {
 		d.in.env.Log.Warn("an answer could not be sent", "tenant", d.t.ID, "error", err)
 	}
 }

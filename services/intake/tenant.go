@@ -9,6 +9,7 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/canonical"
 	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/signature"
+	"github.com/holdpoint/holdpoint/pkg/webhook"
 )
 
 // tenant is a tenant with its sources and action schemas compiled.
@@ -17,6 +18,7 @@ type tenant struct {
 	sources map[string]*source
 	actions map[string]*action
 	rate    *rate.Limiter // nil is no limit
+	caller  *webhook.Sender
 }
 
 // action is a registered action type with its compiled schema and its connector.
@@ -48,6 +50,12 @@ type rules struct {
 func newTenant(declared *config.Tenant) (*tenant, error) {
 	t := &tenant{Tenant: declared, sources: map[string]*source{}, actions: map[string]*action{},
 		rate: newLimiter(declared.RateLimit)}
+	if declared.Callbacks != nil {
+		var err error
+		if t.caller, err = newCaller(declared.Callbacks); err != nil {
+			return nil, fmt.Errorf("callbacks of tenant %s: %w", declared.ID, err)
+		}
+	}
 	connectors := map[string]*config.Connector{}
 	for _, c := range declared.Connectors {
 		connectors[c.ID] = c

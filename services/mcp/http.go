@@ -15,8 +15,8 @@ import (
 // maxRequestBytes bounds a message. An event may have a MiB, and JSON in JSON takes a little more.
 const maxRequestBytes = 2 << 20
 
-// Handler is the streamable HTTP transport. It keeps no sessions, so that no caller can get into another's, and any number
-// of processes can serve.
+// Handler is the streamable HTTP transport. It keeps no sessions, so that no caller can get into another's, and any
+// number of processes can serve.
 func (s *Server) Handler() http.Handler {
 	streamable := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return s.sdk },
 		&sdk.StreamableHTTPOptions{Stateless: true, Logger: s.config.Log, MaxRequestBodyBytes: maxRequestBytes,
@@ -36,8 +36,8 @@ func keyed(next http.Handler) http.Handler {
 	})
 }
 
-// Listen opens a port of the loopback interface. Any other address is refused: what listens there has to be a proxy that
-// encrypts, because callers send their keys.
+// Listen opens a port of the loopback interface. Any other address is refused: what listens there has to be a proxy
+// that encrypts, because callers send their keys.
 func Listen(ctx context.Context, addr string) (net.Listener, error) {
 	host, _, err := net.SplitHostPort(addr)
 	if err != nil {

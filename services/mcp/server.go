@@ -33,10 +33,10 @@ type Server struct {
 }
 
 // instructions are what an agent reads before it chooses a tool.
-const instructions = `Holdpoint stands between you and writes to real systems. You propose an action; rules, and where they ` +
-	`say so people, decide whether it is carried out, and Holdpoint carries it out at most once. Use the business event's ` +
-	`own id as the key, never a new id for each attempt. After a lost answer or an error, repeat the call with the same key ` +
-	`and the same event. Nothing that you can call here decides about a proposal.`
+const instructions = `Holdpoint stands between you and writes to real systems. You propose an action; rules, and where ` +
+	`they say so people, decide whether it is carried out, and Holdpoint carries it out at most once. Use the business ` +
+	`event's own id as the key, never a new id for each attempt. After a lost answer or an error, repeat the call with ` +
+	`the same key and the same event. Nothing that you can call here decides about a proposal.`
 
 // New checks the configuration; it calls nobody.
 func New(config Config) (*Server, error) {

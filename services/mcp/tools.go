@@ -20,7 +20,8 @@ const (
 	toolWait    = "wait_for_decision"
 )
 
-// How long calls take. MCP clients give up on a tool after a minute as a rule, and nobody learns what was answered then.
+// How long calls take. MCP clients give up on a tool after a minute as a rule, and nobody learns what was answered
+// then.
 const (
 	defaultWait = 30 * time.Second
 	longestWait = 50 * time.Second
@@ -29,9 +30,9 @@ const (
 )
 
 // keyMeaning is said wherever a key is asked for (INT-07).
-const keyMeaning = "The business event's own id, such as the ticket's or order's id with what happened to it: never a new id " +
-	"per attempt, never a random one, no timestamp of the call. The same event has the same key for ever, and is carried " +
-	"out at most once."
+const keyMeaning = "The business event's own id, such as the ticket's or order's id with what happened to it: never a " +
+	"new id per attempt, never a random one, no timestamp of the call. The same event has the same key for ever, and is " +
+	"carried out at most once."
 
 func (s *Server) addTools() {
 	s.add(&sdk.Tool{Name: toolPropose, Title: "Propose an action",
@@ -52,8 +53,8 @@ func (s *Server) addTools() {
 		"description": fmt.Sprintf("How long to wait at most; %d where it is left out. People may take hours: ask again "+
 			"later, rather than all the time.", int(defaultWait/time.Second))}
 	s.add(&sdk.Tool{Name: toolWait, Title: "Wait for the end of a run",
-		Description: "Waits for a bounded time until a run has ended, and tells where it stands then and what happens next. " +
-			"That the time is over says nothing about the run: it goes on.",
+		Description: "Waits for a bounded time until a run has ended, and tells where it stands then and what happens " +
+			"next. That the time is over says nothing about the run: it goes on.",
 		InputSchema: schemaOf(properties),
 		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true},
 	}, (*toolCall).wait)
@@ -71,15 +72,25 @@ func schemaOf(properties object, required ...string) object {
 	return s
 }
 
+// Bounds of texts, in characters; the API has the last word.
+const (
+	longestKey    = 255
+	longestSource = 128
+)
+
+func text(longest int, description string) object {
+	return object{"type": "string", "minLength": 1, "maxLength": longest, "description": description}
+}
+
 func runProperties() object {
 	return object{
-		"key":    object{"type": "string", "minLength": 1, "maxLength": 255, "description": "The key that the event was proposed under."},
-		"run_id": object{"type": "string", "format": "uuid", "description": "The run's id, where the key is not known."},
+		"key":    text(longestKey, "The key that the event was proposed under."),
+		"run_id": text(36, "The run's id, where the key is not known."),
 	}
 }
 
-// proposeSchema is written here, and not made from a Go type, because the event goes through byte for byte: a decoded and
-// encoded number may be another one.
+// proposeSchema is written here, and not made from a Go type, because the event goes through byte for byte: a decoded
+// and encoded number may be another one.
 func proposeSchema() object {
 	var proposal object
 	if err := json.Unmarshal(contracts.ProposalSchema(), &proposal); err != nil {
@@ -88,12 +99,12 @@ func proposeSchema() object {
 	delete(proposal, "$schema")
 	delete(proposal, "$id")
 	return schemaOf(object{
-		"source": object{"type": "string", "minLength": 1, "maxLength": 128,
-			"description": "The source of events that this one belongs to, as Holdpoint's operator named it, such as crm-enrichment."},
-		"key": object{"type": "string", "minLength": 1, "maxLength": 255, "description": keyMeaning},
+		"source": text(longestSource, "The source of events that this one belongs to, as Holdpoint's operator named it, "+
+			"such as crm-enrichment."),
+		"key": text(longestKey, keyMeaning),
 		"event": object{"type": "object",
-			"description": "The whole body of the event, of the shape that the source wants: its own members, such as event_id " +
-				"or ticket_id, and the proposal. Repeat it unchanged with the same key.",
+			"description": "The whole body of the event, of the shape that the source wants: its own members, such as " +
+				"event_id or ticket_id, and the proposal. Repeat it unchanged with the same key.",
 			"properties": object{"proposal": proposal}},
 	}, "source", "key", "event")
 }

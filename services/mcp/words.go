@@ -1,10 +1,7 @@
 package mcp
 
 import (
-	"cmp"
-	"errors"
 	"fmt"
-	"strings"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
@@ -22,10 +19,7 @@ type standing struct {
 
 func (s *standing) unknown() bool { return s.Result == contracts.ResultOutcomeUnknown }
 
-const (
-	leave   = "Nothing. Do not propose it again."
-	askSoon = "Ask again with " + toolWait + ". Do not propose it again, under this key or another."
-)
+const askSoon = "Ask again with " + toolWait + ". Do not propose it again, under this key or another."
 
 // describe puts a run's state into words. Unknown is never told as done or not done (K14).
 func describe(a *contracts.Answer) *standing {
@@ -57,13 +51,18 @@ func underway(state string) (meaning, next string) {
 }
 
 // endings are what outcomes mean, and what may follow.
-var endings = map[string][2]string{
-	contracts.OutcomeExecuted: {"It was carried out, once. The effects name what the other system calls it.", leave},
-	contracts.OutcomePartial:  {"Only a part of it was carried out. The effects say which.", "Tell the user which part is missing."},
-	contracts.OutcomeRejected: {"A person said no, or it was taken back. Nothing was done.", "Tell the user. Do not propose it again."},
-	contracts.OutcomeExpired:  {"Nobody decided in time. Nothing was done.", "Tell the user; whether to ask anew is theirs to say."},
-	contracts.OutcomeDenied:   {"The rules do not allow it. Nothing was done.", "Tell the user. Do not look for a way around it."},
-	contracts.OutcomeInvalid:  {"No valid proposal was made of it. Nothing was done.", "Tell the user."},
+var endings = map[string]struct{ meaning, next string }{
+	contracts.OutcomeExecuted: {"It was carried out, once. The effects name what the other system calls it.",
+		"Nothing. Do not propose it again."},
+	contracts.OutcomePartial: {"Only a part of it was carried out. The effects say which.",
+		"Tell the user which part is missing."},
+	contracts.OutcomeRejected: {"A person said no, or it was taken back. Nothing was done.",
+		"Tell the user. Do not propose it again."},
+	contracts.OutcomeExpired: {"Nobody decided in time. Nothing was done.",
+		"Tell the user; whether to ask anew is theirs to say."},
+	contracts.OutcomeDenied: {"The rules do not allow it. Nothing was done.",
+		"Tell the user. Do not look for a way around it."},
+	contracts.OutcomeInvalid: {"No valid proposal was made of it. Nothing was done.", "Tell the user."},
 	contracts.OutcomeFailed: {"It ended without being carried out.",
 		"Tell the user. A correction is a new event, under its own key."},
 }
@@ -73,77 +72,7 @@ func ended(a *contracts.Answer) (meaning, next string) {
 	if !ok {
 		return fmt.Sprintf("It has ended as %q.", a.Outcome), "Tell the user."
 	}
-	return words[0], words[1]
-}
-
-// What may be done after an error.
-const (
-	retrySame      = "same_key"           // the same call, unchanged
-	retryCorrected = "same_key_corrected" // the same key, with what is wrong put right: nothing was stored
-	retryNever     = "no"                 // no call of the model's will help
-)
-
-// codeArguments and codeUnanswered are codes beside those of problems.
-const (
-	codeArguments  = "arguments"
-	codeUnanswered = "unanswered"
-)
-
-// refusal is an error for a model.
-type refusal struct {
-	Code   string                 `json:"code"`
-	Detail string                 `json:"detail"`
-	Retry  string                 `json:"retry"`
-	Next   string                 `json:"next"`
-	RunID  string                 `json:"run_id,omitempty"`
-	Errors []contracts.FieldError `json:"errors,omitempty"`
-}
-
-// advice is what to do about a code, in two forms.
-type advice struct{ retry, next string }
-
-var advices = map[string]advice{
-	codeArguments: {retryCorrected, "Nothing was sent. Correct the arguments and call again."},
-	codeUnanswered: {retrySame, "The outcome is unknown: it may be stored or not. Call again with the same key and the same " +
-		"event, unchanged, or ask with " + toolStatus + "."},
-	contracts.CodeUnavailable:     {retrySame, "Nothing was stored. Call again in a while, with the same key and the same event."},
-	contracts.CodeTooManyRequests: {retrySame, "Nothing was stored. Call again in a while, with the same key and the same event."},
-	contracts.CodeSchemaInvalid: {retryCorrected,
-		"Nothing was stored. Correct what the errors name, and call again with the same key."},
-	contracts.CodeMalformed:  {retryCorrected, "Nothing was stored. Correct the event, and call again with the same key."},
-	contracts.CodeTooLarge:   {retryCorrected, "Nothing was stored. Send less, with the same key."},
-	contracts.CodeKeyInvalid: {retryCorrected, "Nothing was stored. " + keyMeaning},
-	contracts.CodeKeyMissing: {retryCorrected, "Nothing was stored. " + keyMeaning},
-	contracts.CodePayloadMismatch: {retryNever, "This key belongs to an event with other content, whose run goes on; nothing of " +
-		"this call was stored. Look at that run with " + toolStatus + ". If you changed the arguments of the same event, do " +
-		"not send them under another key: tell the user."},
-	contracts.CodeUnknownSource: {retryNever, "Nothing was stored. Ask the user or Holdpoint's operator for the source's name."},
-	contracts.CodeNotFound: {retryNever, "No event with this key or id is stored. If you proposed it and got no answer, propose " +
-		"it again with the same key."},
-}
-
-// refusalOf puts an error into words.
-func refusalOf(err error, tool string) *refusal {
-	r := &refusal{Code: contracts.CodeUnavailable, Detail: "Holdpoint does not answer."}
-	var problem *contracts.Problem
-	var arguments *argumentError
-	switch {
-	case errors.As(err, &arguments):
-		r.Code, r.Detail = codeArguments, arguments.text
-	case errors.Is(err, client.ErrUnanswered):
-		r.Code, r.Detail = codeUnanswered, "Holdpoint did not answer."
-	case errors.As(err, &problem):
-		r.Code, r.Detail, r.RunID, r.Errors = problem.Code, cmp.Or(problem.Detail, problem.Title), problem.RunID, problem.Errors
-	}
-	what, ok := advices[r.Code]
-	if !ok {
-		what = advice{retryNever, "Tell the user, or Holdpoint's operator."}
-	}
-	r.Retry, r.Next = what.retry, what.next
-	if tool != toolPropose && r.Code == contracts.CodeUnavailable {
-		r.Next = "It says nothing about the run. Ask again in a while."
-	}
-	return r
+	return words.meaning, words.next
 }
 
 // answered is a result, as text for models and as data for programs.
@@ -151,23 +80,10 @@ func answered(s *standing) *sdk.CallToolResult {
 	text := fmt.Sprintf("%s\nNext: %s\nRun %s, key %q, state %s%s.", s.Meaning, s.Next, s.RunID, s.IdempotencyKey, s.State,
 		after(", outcome ", s.Outcome))
 	for _, e := range s.Effects {
-		text += fmt.Sprintf("\nEffect %s: %s%s.", e.OperationID, e.State, after(", known to the other system as ", e.ExternalID))
+		text += fmt.Sprintf("\nEffect %s: %s%s.", e.OperationID, e.State,
+			after(", known to the other system as ", e.ExternalID))
 	}
 	return &sdk.CallToolResult{Content: []sdk.Content{&sdk.TextContent{Text: text}}, StructuredContent: s}
-}
-
-// refused is an error result.
-func refused(r *refusal) *sdk.CallToolResult {
-	lines := []string{fmt.Sprintf("%s: %s", r.Code, r.Detail)}
-	for _, e := range r.Errors {
-		lines = append(lines, fmt.Sprintf("At %q: %s", e.Pointer, e.Detail))
-	}
-	if r.RunID != "" {
-		lines = append(lines, "The run is "+r.RunID+".")
-	}
-	lines = append(lines, "Next: "+r.Next)
-	return &sdk.CallToolResult{IsError: true, StructuredContent: r,
-		Content: []sdk.Content{&sdk.TextContent{Text: strings.Join(lines, "\n")}}}
 }
 
 func after(words, value string) string {

@@ -27,7 +27,7 @@ func (d *drafter) cost(c class, reported int64, size int) int64 {
 	switch {
 	case reported > 0:
 		return min(reported, 1<<40) // a sum of nonsense must not overflow
-	case c == notSent || c == busy || c == refused:
+	case c == notSent, c == busy, c == refused, d.limits.output == 0:
 		return 0
 	}
 	return estimate(size) + int64(d.limits.output)

@@ -105,8 +105,8 @@ func TestModelIdentity(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, script(modeltest.Says("no"), modeltest.Says(lisbon)))
 		require.Equal(t, &contracts.Model{ProviderClass: "openai_compatible", Name: modeltest.Model,
-			Revision: modeltest.Fingerprint, PromptVersion: w.model.PromptVersion, SchemaVersion: w.model.SchemaVersion, Attempts: 2,
-			Validation: contracts.ValidationRepaired}, w.proposes().Model)
+			Revision: modeltest.Fingerprint, PromptVersion: w.model.PromptVersion, SchemaVersion: w.model.SchemaVersion,
+			Attempts: 2, Validation: contracts.ValidationRepaired}, w.proposes().Model)
 	})
 
 	t.Run("ADeclaredRevisionStands", func(t *testing.T) {

@@ -9,7 +9,7 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/outcome"
 )
 
-// class is what one call of the model came to.
+// class is what one call came to.
 type class string
 
 const (

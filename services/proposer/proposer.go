@@ -33,7 +33,7 @@ func (c *Config) validate() error {
 		complaints = append(complaints, errors.New("Queue is missing"))
 	}
 	if !Wanted(c.Tenants) {
-		complaints = append(complaints, errors.New("no source declares a proposer or an agent; the service has nothing to do"))
+		complaints = append(complaints, errors.New("no source declares a proposer or an agent: there is nothing to do"))
 	}
 	return errors.Join(complaints...)
 }

@@ -99,7 +99,7 @@ func TestService(t *testing.T) {
 		t.Parallel()
 		_, err := New(t.Context(), Config{})
 		require.ErrorContains(t, err, "Queue is missing")
-		require.ErrorContains(t, err, "no source declares a proposer")
+		require.ErrorContains(t, err, "no source declares a proposer or an agent")
 	})
 
 	t.Run("DoesNotStartWithoutACredentialThatIsDeclared", func(t *testing.T) {

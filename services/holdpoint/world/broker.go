@@ -98,7 +98,8 @@ func (w *World) LastSeq(stream string) uint64 {
 func (w *World) connectTenant() *nats.Conn {
 	w.t.Helper()
 	nc, err := nats.Connect(fmt.Sprintf("nats://%s:demo@%s", Tenant, w.broker.front.addr()), nats.MaxReconnects(-1),
-		nats.ReconnectWait(pollEvery), nats.Timeout(answerWait), nats.Name("tenant"))
+		nats.ReconnectWait(pollEvery), nats.Timeout(answerWait), nats.Name("tenant"),
+		nats.CustomInboxPrefix(bus.InboxPrefix(Tenant)))
 	require.NoError(w.t, err)
 	return nc
 }
