@@ -208,6 +208,8 @@ func (s *Server) routes() http.Handler {
 
 	mux.Handle("POST /hooks/{name}", s.serve(Webhooks, Receive, receiveHook))
 
+	mux.HandleFunc("POST /model/v1/chat/completions", s.complete)
+
 	mux.HandleFunc("GET /mail", s.mailsPage)
 	mux.HandleFunc("GET /mail/{id}", s.mailPage)
 	mux.HandleFunc("GET /hooks", s.hooksPage)

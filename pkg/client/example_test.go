@@ -45,10 +45,10 @@ func Example() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println(answer.Result, client.Ended(answer))
+	fmt.Println(answer.State, answer.Outcome)
 	// Output:
 	// accepted
-	// duplicate_with_result true
+	// completed executed
 }
 
 // What a caller does about an error depends on what is known.

@@ -250,6 +250,9 @@ func (f *intake) look() (int, any) {
 	if len(f.runs) > 0 {
 		a.Result, f.runs = f.runs[0], f.runs[1:]
 	}
+	if a.Result == contracts.ResultDuplicateWithResult {
+		a.State, a.Outcome = contracts.StateCompleted, contracts.OutcomeExecuted
+	}
 	return http.StatusOK, a
 }
 

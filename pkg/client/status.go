@@ -59,7 +59,7 @@ func (c *Client) Await(ctx context.Context, runID string) (last *contracts.Answe
 
 // Ended tells whether the run will move no more: its Outcome says how it ended, and its Effects what was done. An
 // answer with contracts.ResultOutcomeUnknown has not ended, and is neither a success nor a failure (K14).
-func Ended(a *contracts.Answer) bool { return a.Result == contracts.ResultDuplicateWithResult }
+func Ended(a *contracts.Answer) bool { return a.Outcome != "" }
 
 // leastTurn is the shortest turn of a loop that asks again and again: the server may answer at once, whatever it is
 // asked.

@@ -26,10 +26,11 @@ func TestNearDuplicateAndCorrectionSettings(t *testing.T) {
 			tenant.Action("payment.refund").NearDuplicate)
 		require.Equal(t, &config.RateLimit{PerSecond: 50, Burst: 200}, tenant.RateLimit)
 		for _, s := range tenant.Sources {
-			if s.ID == "support-refunds" {
+			switch s.ID {
+			case "support-refunds":
 				require.Equal(t, "/corrects", s.Corrects)
 				require.Equal(t, 3, s.Attempts)
-			} else {
+			case "crm-enrichment":
 				require.Equal(t, 5, s.Attempts, "unless it says otherwise")
 			}
 		}

@@ -32,7 +32,7 @@ func readDraft(o *object) Draft {
 		o.fail("action_types", "must list at least one action type that may be proposed")
 	}
 	p.Records = readRecords(o)
-	p.Evidence = readDraftEvidence(o, p.Records)
+	p.Evidence = readDraftEvidence(o)
 	target := o.needObject("target")
 	p.Target = TargetRule{System: target.name("system"), RecordID: target.needPointer("record_id")}
 	target.close()
@@ -58,7 +58,7 @@ func readRecords(o *object) []RecordRule {
 
 // readDraftEvidence takes an item's version from the event, or from the content of a record that the model is shown
 // (M1).
-func readDraftEvidence(o *object, records []RecordRule) []CitationRule {
+func readDraftEvidence(o *object) []CitationRule {
 	var rules []CitationRule
 	for _, part := range o.objects("evidence") {
 		r := CitationRule{Source: part.name("source"), Version: part.pointer("version"), Record: part.optText("record"),
@@ -66,10 +66,6 @@ func readDraftEvidence(o *object, records []RecordRule) []CitationRule {
 		if (r.Version == "") == (r.Record == "") {
 			part.problems.add(part.pos, "evidence must have exactly one of version, a pointer to the record's version in the "+
 				"event, and record, the name of the record whose hash serves")
-		}
-		if r.Record != "" && !slices.ContainsFunc(records, func(rec RecordRule) bool { return rec.Name == r.Record }) {
-			part.fail("record", "is %s, which is not among the records, allowed: %s", quote(r.Record),
-				names(records, func(rec RecordRule) string { return rec.Name }))
 		}
 		part.close()
 		rules = append(rules, r)
@@ -164,7 +160,7 @@ func (s *Source) Draft() *Draft {
 	return nil
 }
 
-// checkDraft holds a draft to what the tenant's other files declare.
+// checkDraft holds a draft to what is declared elsewhere: in the tenant's other files, and among its own records.
 func (d *declared) checkDraft(p *Draft) {
 	place := d.places[p]
 	for _, kind := range p.ActionTypes {
@@ -178,6 +174,12 @@ func (d *declared) checkDraft(p *Draft) {
 			if !a.declares(f.Member) {
 				place.fail("fixed", "has %s, which the schema of %s does not have among its properties", quote(f.Member), kind)
 			}
+		}
+	}
+	for _, e := range p.Evidence {
+		if e.Record != "" && !slices.ContainsFunc(p.Records, func(r RecordRule) bool { return r.Name == e.Record }) {
+			place.fail("evidence", "has the record %s, which is not among the records, allowed: %s", quote(e.Record),
+				names(p.Records, func(r RecordRule) string { return r.Name }))
 		}
 	}
 	if p.WorkflowVersion != "" && !slices.Contains(d.WorkflowVersions, p.WorkflowVersion) {

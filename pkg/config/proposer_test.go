@@ -91,7 +91,7 @@ func TestProposersRefused(t *testing.T) {
 		{"EvidenceWithTwoVersions", sources, "version: /contact/version, ", "version: /v, record: note, ",
 			"evidence must have exactly one of version"},
 		{"EvidenceOfARecordThatTheModelDoesNotSee", sources, "version: /contact/version, ", "record: contact, ",
-			`record is "contact", which is not among the records, allowed: note`},
+			`evidence has the record "contact", which is not among the records, allowed: note`},
 		{"EvidenceWithoutATime", sources, ", observed_at: /contact/read_at", "", "observed_at is missing; it must be a JSON"},
 		{"NoTarget", sources, "target: {system: crm, record_id: /contact/id}", "# none", "target is missing"},
 		{"ATargetThatTheModelCouldChoose", sources, ", record_id: /contact/id", "",

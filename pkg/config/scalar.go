@@ -91,7 +91,7 @@ func (o *object) optID(name string, s shape) string {
 // oneOf holds a value to a closed list. With "" in the list the member may be absent.
 func (o *object) oneOf(name string, allowed ...string) string {
 	optional := slices.Contains(allowed, "")
-	allowed = slices.DeleteFunc(allowed, func(s string) bool { return s == "" })
+	allowed = slices.DeleteFunc(slices.Clone(allowed), func(s string) bool { return s == "" })
 	value := o.optText(name)
 	switch {
 	case value == "" && optional && o.take(name) == nil, slices.Contains(allowed, value):

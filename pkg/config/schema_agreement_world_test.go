@@ -32,8 +32,6 @@ type agreement struct {
 	compiled *jsonschema.Schema
 	tree     map[string]any // the file of everySetting
 	fs       fs.FS
-
-	disagreements map[string]string // and one tree for each
 }
 
 func newAgreement(t *testing.T, file string) *agreement {
@@ -45,8 +43,7 @@ func newAgreement(t *testing.T, file string) *agreement {
 	require.NoError(t, err)
 	compiled, err := compileSchema(name, text)
 	require.NoError(t, err)
-	a := &agreement{t: t, file: file, schema: doc.(map[string]any), compiled: compiled, fs: os.DirFS(everySetting),
-		disagreements: map[string]string{}}
+	a := &agreement{t: t, file: file, schema: doc.(map[string]any), compiled: compiled, fs: os.DirFS(everySetting)}
 	a.tree = readTree(t, a.fs, file)
 	return a
 }

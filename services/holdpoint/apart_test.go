@@ -258,7 +258,7 @@ func (c *cluster) ask(t *testing.T, token, method, path string, body, into any) 
 // publish sends an event as the tenant, as soon as the relay has made the streams.
 func (c *cluster) publish(t *testing.T, source, key, event string) {
 	t.Helper()
-	conn, err := nats.Connect("nats://demo:" + c.secrets["local-servers"]["nats-demo"] + "@" + c.broker,
+	conn, err := nats.Connect("nats://demo:"+c.secrets["local-servers"]["nats-demo"]+"@"+c.broker,
 		nats.CustomInboxPrefix(bus.InboxPrefix("demo")))
 	require.NoError(t, err)
 	t.Cleanup(conn.Close)

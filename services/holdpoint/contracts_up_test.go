@@ -172,6 +172,9 @@ func TestTheOpenAPIDocumentIsTrue(t *testing.T) {
 	d := newDocumented(t, r)
 	t.Run("Events", d.events)
 	t.Run("Work", d.work)
+	t.Run("ManyAtOnceAndFound", d.manyAndFound)
+	t.Run("Signed", d.signed)
+	t.Run("DraftedByAModel", d.drafted)
 	t.Run("Approvals", d.approvals)
 	for path, item := range d.doc["paths"].(map[string]any) {
 		for method := range item.(map[string]any) {

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdpoint/holdpoint/contracts"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
 	"github.com/holdpoint/holdpoint/services/holdpoint/roster"
 	"github.com/holdpoint/holdpoint/services/holdpoint/world"
 )
@@ -23,7 +24,8 @@ import (
 // The program as an MCP client starts it, against real services.
 func TestMCP(t *testing.T) {
 	t.Parallel()
-	w := world.New(t)
+	w := world.New(t, world.WithReplicas(ledger.Policy, 0), world.WithReplicas(ledger.Dispatcher, 0),
+		world.WithReplicas(ledger.Reconciler, 0), world.WithReplicas(ledger.Approval, 0), world.WithReplicas(ledger.Relay, 0))
 	// proposed is what an agent is told of an event that it proposes.
 	proposed := func(t *testing.T, transport sdk.Transport) (told struct{ Result string }) {
 		t.Helper()

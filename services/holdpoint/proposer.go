@@ -1,12 +1,20 @@
 package main
 
 import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"log/slog"
+	"slices"
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdpoint/holdpoint/pkg/client"
 	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/service"
+	"github.com/holdpoint/holdpoint/services/holdpoint/roster"
 	"github.com/holdpoint/holdpoint/services/proposer"
 )
 
@@ -57,4 +65,48 @@ func serveProposer(cmd *cobra.Command) error {
 	log.Info("service started", "configuration", cfg.Version, "health", health.Addr())
 	return service.RunAll(ctx, log, common.DrainTimeout, service.Named{Name: "health", Runner: health},
 		service.Named{Name: "proposer", Runner: p})
+}
+
+// startProposer is the proposer of `up`, where some source wants one. It calls the API with the demo key; a configuration
+// that has other keys names them as it does for a proposer that runs alone.
+func startProposer(ctx context.Context, cfg *config.Config, intakeAddr string, log *slog.Logger) ([]service.Named, error) {
+	if !proposer.Wanted(cfg.Tenants) {
+		return nil, nil
+	}
+	own := proposer.Settings{IntakeURL: "http://" + intakeAddr}
+	if err := service.Load("PROPOSER", &own); err != nil {
+		return nil, err
+	}
+	own.IntakeURL = cmp.Or(own.IntakeURL, "http://"+intakeAddr)
+	queues := func(string) (proposer.Queue, error) {
+		return client.New(client.Config{BaseURL: own.IntakeURL, APIKey: roster.DemoKey})
+	}
+	switch {
+	case own.APIKeysDir != "":
+		var err error
+		if queues, err = own.Queues(); err != nil {
+			return nil, err
+		}
+	case !takesDemoKey(cfg):
+		log.Warn("sources with a proposer wait: set HOLDPOINT_PROPOSER_API_KEYS_DIR to a folder with an API key for each tenant")
+		return nil, nil
+	}
+	p, err := proposer.New(ctx, proposer.Config{Tenants: cfg.Tenants, Queue: queues, Log: log.With("service", "proposer")})
+	if err != nil {
+		return nil, err
+	}
+	return []service.Named{{Name: "proposer", Runner: p}}, nil
+}
+
+// takesDemoKey tells whether all tenants that draft take the key that everybody knows.
+func takesDemoKey(cfg *config.Config) bool {
+	sum := sha256.Sum256([]byte(roster.DemoKey))
+	known := hex.EncodeToString(sum[:])
+	for _, t := range cfg.Tenants {
+		if proposer.Wanted([]*config.Tenant{t}) &&
+			!slices.ContainsFunc(t.APIKeys, func(k config.APIKey) bool { return k.SHA256 == known }) {
+			return false
+		}
+	}
+	return true
 }

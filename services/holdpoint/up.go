@@ -199,6 +199,11 @@ func runServices(ctx context.Context, f upFlags, files fs.FS, at upAddresses, lo
 		intakeAddr = cmp.Or(intakeAddr, ready.Addr)
 		parts = append(parts, ready.Named)
 	}
+	drafting, err := startProposer(ctx, cfg, intakeAddr, log)
+	if err != nil {
+		return err
+	}
+	parts = append(parts, drafting...)
 	parts = append(parts, service.Named{Name: "ready", Runner: announcer{f, at, intakeAddr, people, health}})
 	return service.RunAll(ctx, log, 25*time.Second, parts...)
 }

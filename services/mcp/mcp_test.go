@@ -46,7 +46,9 @@ func testTools(t *testing.T, w *world.World, a *agent) {
 		again := a.propose(event)
 		require.Equal(t, contracts.ResultDuplicateWithResult, again.Result)
 		require.Equal(t, done.Effects, again.Effects)
-		require.Equal(t, done.Answer, a.call("get_status", `{"run_id":"`+first.RunID+`"}`).Answer)
+		status := a.call("get_status", `{"run_id":"`+first.RunID+`"}`)
+		require.Equal(t, done.Effects, status.Effects)
+		require.Equal(t, done.text, status.text)
 		require.Len(t, w.Writes(event), 1)
 	})
 

@@ -25,11 +25,11 @@ const askSoon = "Ask again with " + toolWait + ". Do not propose it again, under
 func describe(a *contracts.Answer) *standing {
 	s := &standing{Answer: a, Ended: client.Ended(a)}
 	switch {
+	case s.Ended:
+		s.Meaning, s.Next = ended(a)
 	case s.unknown():
 		s.Meaning = "The outcome is unknown: a write may or may not have taken place. Holdpoint finds out by reading."
 		s.Next = "Ask again later. Do not propose it again and do not do it by other means: it could happen twice."
-	case s.Ended:
-		s.Meaning, s.Next = ended(a)
 	default:
 		s.Meaning, s.Next = underway(a.State)
 	}
