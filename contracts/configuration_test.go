@@ -60,8 +60,8 @@ func TestConfigurationSchemas(t *testing.T) {
 }
 
 // widened is a shipped schema with what integrators may write besides in the current one: a longer closed list, a wider
-// bound, a setting that is no longer required. They write the configuration and Holdpoint alone reads it, so that none of
-// these harms anybody.
+// bound, a setting that is no longer required. They write the configuration and Holdpoint alone reads it, so that none
+// of these harms anybody.
 func widened(shipped, current any) any {
 	was, ok1 := shipped.(map[string]any)
 	is, ok2 := current.(map[string]any)

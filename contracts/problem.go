@@ -12,8 +12,9 @@ const (
 	CodeMalformed            = "malformed"      // not JSON, or JSON that cannot be represented faithfully (K5)
 	CodeSchemaInvalid        = "schema_invalid" // the body, or a proposal, does not fit its schema
 	CodeUnknownSource        = "unknown_source" //
-	CodeNotFound             = "not_found"      // no such run
-	CodeBadQuery             = "bad_query"      // a search that is not understood
+	CodeNotFound             = "not_found"      // no such run, or no such path
+	CodeMethodNotAllowed     = "method_not_allowed"
+	CodeBadQuery             = "bad_query" // a search that is not understood
 	CodeTooManyRequests      = "too_many_requests"
 	CodeCallbackRefused      = "callback_refused" // an address that is not called
 	CodeKeyMissing           = "key_missing"      // no idempotency key where the source says it is (K1)
@@ -45,7 +46,8 @@ var problemKinds = map[string]problemKind{
 	CodeMalformed:            {http.StatusBadRequest, "The body cannot be read faithfully"},
 	CodeSchemaInvalid:        {http.StatusUnprocessableEntity, "The body does not fit its schema"},
 	CodeUnknownSource:        {http.StatusNotFound, "There is no such source"},
-	CodeNotFound:             {http.StatusNotFound, "There is no such run"},
+	CodeNotFound:             {http.StatusNotFound, "There is no such run or path"},
+	CodeMethodNotAllowed:     {http.StatusMethodNotAllowed, "The path takes other methods"},
 	CodeBadQuery:             {http.StatusBadRequest, "The search is not understood"},
 	CodeTooManyRequests:      {http.StatusTooManyRequests, "The tenant asks too much at once"},
 	CodeCallbackRefused:      {http.StatusUnprocessableEntity, "That address is not called"},

@@ -113,12 +113,13 @@ func TestGivingUp(t *testing.T) {
 	}
 	unavailable := fault{status: 503, problem: contracts.CodeUnavailable, retryAfter: "1"}
 	late := fault{answerFor: time.Minute}
+	busy := []fault{unavailable, unavailable, unavailable, unavailable}
 	for name, tc := range map[string]struct {
 		faults  []fault
 		unknown bool
 	}{
-		"NothingWasStoredWhereTheServerSaidSoEachTime": {[]fault{unavailable, unavailable, unavailable, unavailable}, false},
-		"OneLostAnswerBeforeIsEnoughNotToKnow":         {[]fault{{loseAnswer: true}, unavailable, unavailable, late}, true},
+		"NothingWasStoredWhereTheServerSaidSoEachTime": {busy, false},
+		"OneLostAnswerBeforeIsEnoughNotToKnow":         {append([]fault{{loseAnswer: true}}, busy...), true},
 		"A503OfSomebodyElseSaysNothing":                {[]fault{{status: 503, retryAfter: "5"}}, true},
 		"AnInternalErrorMayHaveStoredIt":               {[]fault{{status: 500, retryAfter: "5"}}, true},
 		"AnAnswerThatDoesNotComeInTimeMayHaveStoredIt": {[]fault{late}, true},

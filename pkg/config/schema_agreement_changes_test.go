@@ -2,7 +2,9 @@ package config
 
 import (
 	"encoding/json"
+	"fmt"
 	"iter"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -15,7 +17,8 @@ type exception struct {
 	reason string
 }
 
-// beyondShape are complaints of the loader about what the schema of one file cannot see.
+// beyondShape are complaints of the loader about what the schema of one file cannot see. Besides these, it refuses
+// anchors, tags, merge keys and numbers that are not plainly decimal, of which a schema sees the values alone.
 var beyondShape = []exception{
 	{regexp.MustCompile(`^cel (is not valid|yields)`), "an expression is compiled"},
 	{regexp.MustCompile(`^there is no file `), "another file is missing"},
@@ -33,11 +36,12 @@ var beyondShape = []exception{
 		"of two that are written, the environment may leave one empty"},
 	{regexp.MustCompile(`^(url|base_url|server|bearer_env|api_key_env) (is|has) "(x|\$\{NAME)"`),
 		"the environment fills in what is wrong"},
-	{regexp.MustCompile(`found the value (7\.0|1\.0e3)$`), "a number is taken as it is written, and a schema sees its value"},
+	{regexp.MustCompile(`found the value (7\.0|1\.0e3)$`),
+		"a number is taken as it is written, and a schema sees its value"},
 	{regexp.MustCompile(`must be a positive duration .* "(9999999h|0\.1ns)"$`), "a duration has a longest and a shortest"},
 }
 
-// loaderIsLax are refusals of the schemas alone.
+// loaderIsLax are refusals of the schemas alone, of what nobody can mean.
 var loaderIsLax = []exception{
 	{regexp.MustCompile(`/rules': minItems`), "a source without rules"},
 	{regexp.MustCompile(`/operations': minItems`), "a connector without operations"},
@@ -76,16 +80,16 @@ var (
 )
 
 // shapely are texts of which each is right somewhere, or nearly.
-var shapely = []any{"7", "a", "A", "a.b", "a b", "a_b", "a-b", "a@1", "a@0", "a@b", "a@b@c", "/", "/a~0/~1", "/a~2", "a/b",
-	"a.json", "a/b.json", "a.tmpl", "1s", "0s", "-1s", "+1h30m", ".5h", "1.h", "1d", "1h 2m", "0.1ns", "9999999h", "http://h",
-	"HTTPS://h/p", "ftp://h", "https://", "https://h?q=1", "https://u@h", "h:1", ":1", "h:port", "[::1]:1", "${NAME:-x}", "${NAME",
-	"demo_0123456789abcdef", "whsec_demo_0123456789abcdef", "hidden", "{body}", "{timestamp}.{body}", "{body}{id}", "1e3", "1.50",
-	"-0.5", "007", strings.Repeat("a", 33), strings.Repeat("a", 65), strings.Repeat("a", 129), strings.Repeat("0", 64),
-	strings.Repeat("9", 40)}
+var shapely = []any{"7", "a", "A", "a.b", "a b", "a_b", "a-b", "a@1", "a@0", "a@b", "a@b@c", "/", "/a~0/~1", "/a~2",
+	"a/b", "a.json", "a/b.json", "a.tmpl", "1s", "0s", "-1s", "+1h30m", ".5h", "1.h", "1d", "1h 2m", "0.1ns", "9999999h",
+	"http://h", "HTTPS://h/p", "ftp://h", "https://", "https://h?q=1", "https://u@h", "h:1", ":1", "h:port", "[::1]:1",
+	"${NAME:-x}", "${NAME", "demo_0123456789abcdef", "whsec_demo_0123456789abcdef", "hidden", "{body}",
+	"{timestamp}.{body}", "{body}{id}", "1e3", "1.50", "-0.5", "007", strings.Repeat("a", 33), strings.Repeat("a", 65),
+	strings.Repeat("a", 129), strings.Repeat("0", 64), strings.Repeat("9", 40)}
 
-// changes are copies of the file with one place changed, each with where that is. Some of them are still right, and most
-// are wrong. Values are tried once for each place, and members are taken away and added wherever a place is found: what
-// may stand beside what depends on the rest.
+// changes are copies of the file with one place changed, each with where that is. Some of them are still right, and
+// most are wrong. Values are tried once for each place, and members are taken away and added for each set of them that is
+// there: what may stand beside what depends on the rest.
 func (a *agreement) changes() iter.Seq2[string, any] {
 	samples := map[string][]any{}
 	for _, s := range a.spots(a.tree) {
@@ -98,9 +102,13 @@ func (a *agreement) changes() iter.Seq2[string, any] {
 		seen, patterns := map[string]bool{}, map[string]bool{}
 		for _, part := range a.parts() {
 			for _, s := range a.spots(part) {
-				trees := s.memberChanges(samples)
+				var trees []any
 				if !seen[s.where] {
-					trees = append(trees, s.valueChanges(samples, patterns)...)
+					trees = s.valueChanges(samples, patterns)
+				}
+				if object, ok := s.value.(map[string]any); ok && !seen[s.where+members(object)] {
+					trees = append(trees, s.memberChanges(object, samples)...)
+					seen[s.where+members(object)] = true
 				}
 				seen[s.where] = true
 				for _, tree := range trees {
@@ -148,10 +156,11 @@ func (s spot) valueChanges(samples map[string][]any, patterns map[string]bool) [
 	return trees
 }
 
-func (s spot) memberChanges(samples map[string][]any) []any {
-	object, ok := s.value.(map[string]any)
-	if !ok || s.schema["type"] == nil {
-		return nil
+func members(object map[string]any) string { return fmt.Sprint(slices.Sorted(maps.Keys(object))) }
+
+func (s spot) memberChanges(object map[string]any, samples map[string][]any) []any {
+	if s.schema["type"] == nil {
+		return nil // of any shape
 	}
 	trees := []any{s.member("no_such_setting", "x"), s.member("No Such", "x"), s.member("email", []any{"x"})}
 	for name := range object {
@@ -159,6 +168,9 @@ func (s spot) memberChanges(samples map[string][]any) []any {
 	}
 	properties, _ := s.schema["properties"].(map[string]any)
 	for name := range properties {
+		if _, there := object[name]; there {
+			continue
+		}
 		for _, value := range samples[s.where+"."+name] {
 			trees = append(trees, s.member(name, value))
 		}

@@ -13,8 +13,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The schemas of the configuration (contracts/schemas/config.*.json) are written by hand, and so is the loader. What the
-// loader takes is found out by asking it: its complaints say what is allowed instead.
+// The schemas of the configuration (contracts/schemas/config.*.json) are written by hand, and so is the loader. What
+// the loader takes is found out by asking it: its complaints say what is allowed instead. So a setting that is new in
+// one of the two fails here until the other has it, and everySetting writes it down.
 
 func TestSchemasTakeWhatTheLoaderTakes(t *testing.T) {
 	t.Parallel()
@@ -28,7 +29,7 @@ func TestSchemasTakeWhatTheLoaderTakes(t *testing.T) {
 	}
 }
 
-// eachPlace runs a check for every place of every file, once for each kind of value there.
+// eachPlace runs a check once for every place of every file.
 func eachPlace(t *testing.T, check func(t *testing.T, a *agreement, s spot)) {
 	t.Helper()
 	for _, file := range agreementFiles {
@@ -118,10 +119,7 @@ func requireShape(t *testing.T, s spot, where string, complaints, allowed []stri
 	pattern, _ := s.schema["pattern"].(string)
 	for _, one := range shapes {
 		if slices.ContainsFunc(complaints, func(c string) bool { return strings.Contains(c, " "+one.words) }) {
-			shaped, environment, _ := strings.Cut(pattern, `|\$`)
-			if environment == "" {
-				shaped = pattern
-			}
+			shaped, _, _ := strings.Cut(pattern, `|\$`) // or else a variable of the environment
 			require.Equal(t, one.pattern.String(), shaped, where)
 			return
 		}
@@ -149,7 +147,9 @@ func TestSchemasHaveTheDefaultsOfTheLoader(t *testing.T) {
 		where := a.file + " at " + s.where
 		value, stated := s.schema["default"]
 		scalar := s.schema["type"] == "integer" || s.schema["type"] == "boolean" || s.schema["enum"] != nil || isDuration(s)
-		if _, listed := withoutDefault[s.where]; listed || !s.optional || !scalar {
+		_, without := withoutDefault[s.where]
+		require.False(t, without && !(s.optional && scalar), "%s could have no default anyway", where)
+		if without || !s.optional || !scalar {
 			require.False(t, stated, "%s: a default that is none", where)
 			return
 		}

@@ -55,10 +55,13 @@ func (d *delivery) read(limit int64) *contracts.Problem {
 	return d.parse()
 }
 
-// acceptable looks at the body from outside: its size and its type.
+// acceptable looks at a delivery from outside: its size and its type.
 func (d *delivery) acceptable(limit int64) *contracts.Problem {
 	if int64(len(d.raw)) > limit {
 		return newProblemf(contracts.CodeTooLarge, "The body has %d bytes; at most %d are taken.", len(d.raw), limit)
+	}
+	if size := d.headers.size(); size > maxHeaderBytes {
+		return newProblemf(contracts.CodeTooLarge, "The headers have %d bytes; at most %d are taken.", size, maxHeaderBytes)
 	}
 	return d.checkContentType()
 }

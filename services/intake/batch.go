@@ -2,7 +2,6 @@ package intake
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"net/http"
 
@@ -27,16 +26,18 @@ func (d *httpDoor) batch(w http.ResponseWriter, r *http.Request, c *caller) repl
 	if problem != nil {
 		return refuse(problem)
 	}
-	raw, problem := readBody(w, r, maxBatchBytes)
-	if problem != nil {
+	whole := &delivery{headers: headers(r.Header), sentBy: c.name}
+	if problem := whole.checkEncoding(); problem != nil {
 		return refuse(problem)
 	}
-	whole := &delivery{raw: raw, headers: headers(r.Header), sentBy: c.name}
+	if whole.raw, problem = readBody(w, r, maxBatchBytes); problem != nil {
+		return refuse(problem)
+	}
 	items, problem := whole.items()
 	if problem != nil {
 		return refuse(problem)
 	}
-	if answer, over := c.tenant.overRate(len(items) - 1); over { // the request itself was counted as one
+	if answer, over := c.tenant.overRateBatch(len(items)); over {
 		return answer
 	}
 	results, err := d.in.events(r.Context(), c.tenant, s, items)
@@ -49,9 +50,9 @@ func (d *httpDoor) batch(w http.ResponseWriter, r *http.Request, c *caller) repl
 // items are the deliveries of a batch: structured CloudEvents in a list (CloudEvents JSON format, section 4), or events
 // each with the headers that it would have had alone. Every body keeps the bytes that were sent.
 func (d *delivery) items() ([]*delivery, *contracts.Problem) {
-	if d.contentType() == cloudEventsBatch {
-		var events []json.RawMessage
-		if err := json.Unmarshal(d.raw, &events); err != nil {
+	if mediaType(d.contentType()) == cloudEventsBatch {
+		events, err := elements(d.raw)
+		if err != nil {
 			return nil, newProblem(contracts.CodeMalformed, "The body must be a JSON array of CloudEvents.")
 		}
 		items := make([]*delivery, len(events))
@@ -77,7 +78,7 @@ func (d *delivery) items() ([]*delivery, *contracts.Problem) {
 
 func checkCount(n int) *contracts.Problem {
 	if n == 0 || n > maxBatch {
-		return newProblemf(contracts.CodeSchemaInvalid, "A batch has 1 to %d events, this one %d.", maxBatch, n)
+		return newProblemf(contracts.CodeSchemaInvalid, "A batch has 1 to %d events.", maxBatch)
 	}
 	return nil
 }

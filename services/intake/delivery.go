@@ -53,6 +53,18 @@ func (h headers) one(name string) (value string, times int) {
 	return strings.Trim(values[0], " \t"), 1
 }
 
+// maxHeaderBytes bounds the headers of one event, so that a batch or a message brings no more of them than HTTP lets through.
+const maxHeaderBytes = 64 << 10
+
+func (h headers) size() (n int64) {
+	for name, values := range h {
+		for _, value := range values {
+			n += int64(len(name) + len(value))
+		}
+	}
+	return n
+}
+
 // stored are the headers as they are kept with the original (K12): several values as one list, and no secrets.
 func (h headers) stored() map[string]string {
 	kept := make(map[string]string, len(h))
@@ -95,7 +107,7 @@ var commonNames = map[string]string{
 // secretParts tell a header with a secret by its name.
 var secretParts = []string{
 	"authorization", "cookie", "token", "secret", "passw", "credential", "jwt", "api-key", "apikey", "access-key",
-	"private-key", "session", "callback",
+	"private-key", "subscription-key", "functions-key", "session", "callback",
 }
 
 func storedName(name string) (lower string, secret bool) {
@@ -103,12 +115,13 @@ func storedName(name string) (lower string, secret bool) {
 		return lower, false
 	}
 	lower = strings.ToLower(name)
+	dashed := strings.ReplaceAll(lower, "_", "-")
 	for _, part := range secretParts {
-		if strings.Contains(lower, part) {
+		if strings.Contains(dashed, part) {
 			return "", true
 		}
 	}
-	for word := range strings.SplitSeq(lower, "-") {
+	for word := range strings.SplitSeq(dashed, "-") {
 		if word == "auth" {
 			return "", true
 		}
@@ -142,19 +155,27 @@ const plainJSON = "application/json"
 
 // checkContentType takes JSON in any spelling. A message need not say what it is.
 func (d *delivery) checkContentType() *contracts.Problem {
-	if encodings := d.headers["Content-Encoding"]; len(encodings) > 0 && strings.Join(encodings, "") != "identity" {
-		return newProblem(contracts.CodeUnsupportedMediaType, "Compressed bodies are not accepted; send plain JSON.")
+	if problem := d.checkEncoding(); problem != nil {
+		return problem
 	}
 	switch sent := d.contentType(); {
 	case len(d.headers["Content-Type"]) > 1:
 		return newProblem(contracts.CodeUnsupportedMediaType,
 			"There is more than one content type; send application/json.")
-	case sent == plainJSON || isJSON(sent):
+	case sent == plainJSON || isJSON(mediaType(sent)):
 		return nil
 	default:
 		return newProblemf(contracts.CodeUnsupportedMediaType,
 			"The content type is %q; send application/json in UTF-8, one event at a time.", sent)
 	}
+}
+
+// checkEncoding refuses what would have to be unpacked first: a small body may unpack to a huge one.
+func (d *delivery) checkEncoding() *contracts.Problem {
+	if encodings := d.headers["Content-Encoding"]; len(encodings) > 0 && strings.Join(encodings, "") != "identity" {
+		return newProblem(contracts.CodeUnsupportedMediaType, "Compressed bodies are not accepted; send plain JSON.")
+	}
+	return nil
 }
 
 // contentType is what the body is said to be.
@@ -166,15 +187,19 @@ func (d *delivery) contentType() string {
 	return value
 }
 
-// isJSON also takes application/cloudevents+json and its like, but no batch: a batch is not one event.
-func isJSON(contentType string) bool {
+// mediaType is the type in a content type without its parameters, or "" where it cannot be read as UTF-8.
+func mediaType(contentType string) string {
 	kind, parameters, err := mime.ParseMediaType(contentType)
-	if err != nil || kind == "application/cloudevents-batch+json" {
-		return false
-	}
 	charset := strings.ToLower(parameters["charset"])
-	return (kind == plainJSON || strings.HasSuffix(kind, "+json")) &&
-		(charset == "" || charset == "utf-8" || charset == "us-ascii")
+	if err != nil || charset != "" && charset != "utf-8" && charset != "us-ascii" {
+		return ""
+	}
+	return kind
+}
+
+// isJSON also takes application/cloudevents+json and its like, but no batch: a batch is not one event.
+func isJSON(kind string) bool {
+	return kind == plainJSON || strings.HasSuffix(kind, "+json") && kind != cloudEventsBatch
 }
 
 // traceParent is the trace that the delivery belongs to, or "" where there is none that can be read (W3C Trace Context

@@ -29,7 +29,7 @@ func (d *httpDoor) routes() http.Handler {
 	mux.HandleFunc("GET /v1/runs/{run}", d.as("get", config.ScopeRead, d.waited(d.get)))
 	mux.HandleFunc("GET /v1/runs", d.as("get", config.ScopeRead, d.waited(d.find)))
 	mux.HandleFunc("GET /v1/runs/search", d.as("search", config.ScopeRead, d.search))
-	return mux
+	return found(mux)
 }
 
 // handler answers a request of a known caller.
@@ -80,22 +80,23 @@ func (d *httpDoor) delivered(take func(context.Context, *tenant, *source, *deliv
 		if problem != nil {
 			return refuse(problem)
 		}
-		raw, problem := readBody(w, r, s.MaxBytes)
+		delivered, problem := read(w, r, s.MaxBytes)
 		if problem != nil {
 			return refuse(problem)
 		}
-		return take(r.Context(), c.tenant, s, &delivery{raw: raw, headers: headers(r.Header), sentBy: c.name})
+		delivered.sentBy = c.name
+		return take(r.Context(), c.tenant, s, delivered)
 	}
 }
 
 // worker reads a call under a lease.
 func (d *httpDoor) worker(v *workerVerb) handler {
 	return func(w http.ResponseWriter, r *http.Request, c *caller) reply {
-		raw, problem := readBody(w, r, maxWorkerBytes)
+		call, problem := read(w, r, maxWorkerBytes)
 		if problem != nil {
 			return refuse(problem)
 		}
-		return d.in.own(r.Context(), c.tenant, r.PathValue("run"), &delivery{raw: raw, headers: headers(r.Header)}, v)
+		return d.in.own(r.Context(), c.tenant, r.PathValue("run"), call, v)
 	}
 }
 
@@ -110,27 +111,46 @@ func (d *httpDoor) get(_ http.ResponseWriter, r *http.Request, c *caller) reply 
 
 // find tells where the run of an idempotency key stands.
 func (d *httpDoor) find(_ http.ResponseWriter, r *http.Request, c *caller) reply {
-	key := r.URL.Query().Get("key")
-	if key == "" {
+	keys := r.URL.Query()["key"]
+	switch {
+	case len(keys) > 1:
+		return refuse(newProblem(contracts.CodeKeyAmbiguous, "Ask for one run at a time: there is more than one key."))
+	case len(keys) == 0 || keys[0] == "":
 		return refuse(newProblem(contracts.CodeKeyMissing, "Ask for a run by its key: /v1/runs?key=…"))
 	}
-	return d.in.get(r.Context(), c.tenant, ledger.RunID(c.tenant.ID, key))
+	return d.in.get(r.Context(), c.tenant, ledger.RunID(c.tenant.ID, keys[0]))
 }
 
+// read takes a request with one JSON document in. What is said to be something else, or compressed, is not read.
+func read(w http.ResponseWriter, r *http.Request, limit int64) (d *delivery, problem *contracts.Problem) {
+	d = &delivery{headers: headers(r.Header)}
+	if problem := d.checkContentType(); problem != nil {
+		return nil, problem
+	}
+	d.raw, problem = readBody(w, r, limit)
+	return d, problem
+}
+
+// readBody reads no further than it is said, or found out, that the body is over the limit.
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, *contracts.Problem) {
+	tooLarge := newProblemf(contracts.CodeTooLarge, "At most %d bytes are taken.", limit)
+	if r.ContentLength > limit {
+		w.Header().Set("Connection", "close") // the rest of the body is not waited for
+		return nil, tooLarge
+	}
 	body := http.MaxBytesReader(w, r.Body, limit)
 	var raw []byte
 	var err error
-	if size := r.ContentLength; size >= 0 && size <= limit {
-		raw = make([]byte, size)
+	if r.ContentLength >= 0 {
+		raw = make([]byte, r.ContentLength)
 		_, err = io.ReadFull(body, raw)
 	} else {
 		raw, err = io.ReadAll(body)
 	}
-	var tooLarge *http.MaxBytesError
+	var over *http.MaxBytesError
 	switch {
-	case errors.As(err, &tooLarge):
-		return nil, newProblemf(contracts.CodeTooLarge, "At most %d bytes are taken.", limit)
+	case errors.As(err, &over):
+		return nil, tooLarge
 	case err != nil:
 		return nil, newProblem(contracts.CodeMalformed, "The body ended early.")
 	}

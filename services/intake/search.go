@@ -53,6 +53,9 @@ func readSearch(tenant string, query url.Values) (*ledger.Search, *contracts.Pro
 			return bad("%q is not known here or is there twice; known: %v.", name, searchParameters)
 		}
 	}
+	if text := query.Get("correlation_id"); len(text) > maxKeyBytes || sound(text) != text {
+		return bad("correlation_id is text in UTF-8 of at most %d bytes.", maxKeyBytes)
+	}
 	s := &ledger.Search{TenantID: tenant, CorrelationID: query.Get("correlation_id"), State: query.Get("state"),
 		Limit: usualPage, Since: time.Now().AddDate(0, 0, -1)}
 	if s.State != "" && !slices.Contains(ledger.States(ledger.RunRecord), s.State) {

@@ -123,8 +123,9 @@ func (i *issuer) keys(ctx context.Context) (*oidc.IDTokenVerifier, error) {
 
 // issuerOf is who a token says has issued it, before anything is checked: it only says whom to ask.
 func issuerOf(raw string) string {
-	parts := strings.Split(raw, ".")
-	payload, err := base64.RawURLEncoding.DecodeString(parts[1])
+	_, rest, _ := strings.Cut(raw, ".")
+	body, _, _ := strings.Cut(rest, ".")
+	payload, err := base64.RawURLEncoding.DecodeString(body)
 	var claims struct {
 		Issuer string `json:"iss"`
 	}

@@ -20,7 +20,7 @@ const (
 	rarestLook  = 500 * time.Millisecond
 )
 
-// preferredWait is how long the caller prefers to wait for the end of the run (RFC 7240, section 4.3), or 0.
+// preferredWait is how long the caller prefers to wait for the end of the run (RFC 7240, section 4.3), in whole seconds, or 0.
 func preferredWait(h http.Header) time.Duration {
 	for _, value := range h.Values("Prefer") {
 		for preference := range strings.SplitSeq(value, ",") {
@@ -31,7 +31,7 @@ func preferredWait(h http.Header) time.Duration {
 			}
 			n, err := strconv.Atoi(strings.Trim(strings.TrimSpace(seconds), `"`))
 			if err == nil && n > 0 {
-				return min(longestWait, time.Duration(n)*time.Second) // the first one counts (section 2)
+				return time.Duration(min(n, int(longestWait/time.Second))) * time.Second // the first one counts (section 2)
 			}
 		}
 	}
@@ -41,10 +41,11 @@ func preferredWait(h http.Header) time.Duration {
 // waited is the handler of answers about one run that are held, where the caller prefers that, until the run has ended.
 func (d *httpDoor) waited(next handler) handler {
 	return func(w http.ResponseWriter, r *http.Request, c *caller) reply {
+		began := time.Now()
 		answer := next(w, r, c)
 		wait := preferredWait(r.Header)
 		told, isAnswer := answer.body.(*contracts.Answer)
-		if wait == 0 || !isAnswer || told.Outcome != "" {
+		if wait == 0 || !isAnswer || told.Outcome != "" || unread(r) {
 			return answer
 		}
 		select {
@@ -54,11 +55,18 @@ func (d *httpDoor) waited(next handler) handler {
 		}
 		defer func() { <-d.in.waiters }()
 		w.Header().Set("Preference-Applied", "wait="+strconv.Itoa(int(wait/time.Second)))
-		ctx, cancel := context.WithTimeout(r.Context(), wait)
+		// The server's patience began with the request, and a body may have taken its time.
+		ctx, cancel := context.WithDeadline(r.Context(), began.Add(longestWait))
+		defer cancel()
+		ctx, cancel = context.WithTimeout(ctx, wait)
 		defer cancel()
 		return d.in.untilEnded(ctx, c.tenant, answer)
 	}
 }
+
+// unread is true of a request with a body that no handler has read, such as a GET's. While it lies there, the server cannot
+// see that the caller has hung up, and would wait for nobody.
+func unread(r *http.Request) bool { return r.Method != http.MethodPost && r.ContentLength != 0 }
 
 // untilEnded is the same answer with the run as it stands at its end, or when the waiting is over. An outage meanwhile says
 // nothing about the event, which stays stored, so it ends the waiting and not the answer.
