@@ -1,5 +1,6 @@
 -- Makes one login for each service, a member of that service's group role and of nothing else (D1), one for operators,
--- and one that owns the database and migrates it. Running it again sets the passwords anew. It is run by an
+-- and one that owns the database and migrates it. A tenant's own reader is a login of yours in role holdpoint_reader, with
+-- a row in tenant_logins. Running it again sets the passwords anew. It is run by an
 -- administrator, in the database that is to be Holdpoint's, before the first migration:
 --
 --   passwords='{"migrate":"…","operator":"…","intake":"…","relay":"…","policy":"…","approval":"…","dispatcher":"…",'
@@ -10,7 +11,7 @@
 
 do $$
 declare
-  groups constant text[] := array['intake', 'policy', 'approval', 'dispatcher', 'reconciler', 'relay', 'operator'];
+  groups constant text[] := array['intake', 'policy', 'approval', 'dispatcher', 'reconciler', 'relay', 'operator', 'reader'];
   passwords constant jsonb := current_setting('holdpoint.passwords')::jsonb;
   name text;
   login text;

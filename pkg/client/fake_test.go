@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"path"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -313,6 +312,3 @@ var anEvent = client.Event{Key: "key-1", Body: json.RawMessage(`{"amount": 12.10
 // aProposal fits.
 var aProposal = contracts.Proposal{ActionType: "crm.contact.update", ProposedChange: json.RawMessage(`{"fields":{}}`),
 	WorkflowVersion: "crm-enrichment@3"}
-
-// trimmed is a text without the spaces that JSON allows.
-func trimmed(s string) string { return strings.ReplaceAll(s, " ", "") }

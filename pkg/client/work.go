@@ -30,13 +30,13 @@ type WorkConfig struct {
 func (c WorkConfig) validate() error {
 	var complaints []error
 	if c.Handle == nil {
-		complaints = append(complaints, errors.New("Handle is missing"))
+		complaints = append(complaints, errors.New("there is no Handle"))
 	}
 	if c.Concurrency < 1 || c.Concurrency > maxTake {
-		complaints = append(complaints, fmt.Errorf("Concurrency is %d; it must be 1 to %d", c.Concurrency, maxTake))
+		complaints = append(complaints, fmt.Errorf("the Concurrency is %d; it must be 1 to %d", c.Concurrency, maxTake))
 	}
 	if c.Wait < 0 || c.Wait > longestTake || c.Drain < 0 {
-		complaints = append(complaints, fmt.Errorf("Wait must be at most %s, and Drain not negative", longestTake))
+		complaints = append(complaints, fmt.Errorf("the Wait must be at most %s, and the Drain not negative", longestTake))
 	}
 	return errors.Join(complaints...)
 }

@@ -208,9 +208,9 @@ func TestWork(t *testing.T) {
 	t.Run("AllComplaintsComeAtOnce", func(t *testing.T) {
 		t.Parallel()
 		err := newIntake(t).client().Work(t.Context(), "orders", client.WorkConfig{Concurrency: 101, Wait: time.Hour})
-		require.ErrorContains(t, err, "Handle is missing")
+		require.ErrorContains(t, err, "there is no Handle")
 		require.ErrorContains(t, err, "Concurrency is 101")
-		require.ErrorContains(t, err, "Wait must be at most 30s")
+		require.ErrorContains(t, err, "the Wait must be at most 30s")
 	})
 }
 
