@@ -12,7 +12,7 @@ import (
 // absoluteURL is nil where the text is empty, which has been reported, and nil with a problem where it is no URL of a
 // web server.
 func absoluteURL(o *object, name, text string) *url.URL {
-	if text == "" {
+	if text == "" && o.optText(name) == "" {
 		return nil
 	}
 	u, err := url.Parse(text)

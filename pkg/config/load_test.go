@@ -14,12 +14,12 @@ import (
 
 // world is the example configuration in memory, to be broken in one place.
 type world struct {
-	t   *testing.T
+	t   testing.TB
 	fs  fstest.MapFS
 	env map[string]string
 }
 
-func newWorld(t *testing.T) *world {
+func newWorld(t testing.TB) *world {
 	t.Helper()
 	w := &world{t: t, fs: fstest.MapFS{}, env: map[string]string{}}
 	dir := os.DirFS(exampleDir)

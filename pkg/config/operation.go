@@ -40,7 +40,7 @@ func readOperations(o *object) []*Operation {
 		part.close()
 		list = append(list, op)
 	}
-	if len(list) == 0 && o.take("operations") == nil {
+	if len(list) == 0 && len(o.items("operations")) == 0 {
 		o.fail("operations", "is missing; it must list at least one operation")
 	}
 	return list

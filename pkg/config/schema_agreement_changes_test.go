@@ -41,30 +41,20 @@ var beyondShape = []exception{
 	{regexp.MustCompile(`must be a positive duration .* "(9999999h|0\.1ns)"$`), "a duration has a longest and a shortest"},
 }
 
-// loaderIsLax are refusals of the schemas alone, of what nobody can mean.
-var loaderIsLax = []exception{
-	{regexp.MustCompile(`/rules': minItems`), "a source without rules"},
-	{regexp.MustCompile(`/operations': minItems`), "a connector without operations"},
-	{regexp.MustCompile(`/rate_limit.*(missing property 'per_second'|null)`), "a limit without a rate"},
-	{regexp.MustCompile(`/base_url': '/' does not match`), "an address of a slash alone"},
-}
-
-func match(list []exception, words string) string {
-	for _, one := range list {
-		if one.says.MatchString(words) {
+// beyond is why a complaint is none that a schema could have; "" where it could.
+func beyond(complaint string) string {
+	for _, one := range beyondShape {
+		if one.says.MatchString(complaint) {
 			return one.reason
 		}
 	}
 	return ""
 }
 
-// beyond is why a complaint is none that a schema could have; "" where it could.
-func beyond(complaint string) string { return match(beyondShape, complaint) }
-
 // exceptions are the reasons of all of them.
 func exceptions() iter.Seq[string] {
 	return func(yield func(string) bool) {
-		for _, one := range slices.Concat(beyondShape, loaderIsLax) {
+		for _, one := range beyondShape {
 			if !yield(one.reason) {
 				return
 			}

@@ -86,7 +86,7 @@ func readSourceRules(o *object) []*SourceRules {
 		part.close()
 		rules = append(rules, r)
 	}
-	if len(rules) == 0 && o.take("rules") == nil {
+	if len(rules) == 0 && len(o.items("rules")) == 0 {
 		o.fail("rules", "is missing; it must list at least one version with key and hash")
 	}
 	return rules

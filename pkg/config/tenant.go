@@ -34,6 +34,9 @@ func readRateLimit(o *object) *RateLimit {
 		return nil
 	}
 	perSecond := part.number("per_second", 0, 1, 1_000_000)
+	if part.take("per_second") == nil {
+		part.fail("per_second", "is missing; it must be a whole number of requests")
+	}
 	l := &RateLimit{PerSecond: float64(perSecond), Burst: part.number("burst", perSecond, 1, 1_000_000)}
 	part.close()
 	return l

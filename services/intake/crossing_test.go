@@ -37,7 +37,7 @@ func TestNATSKeepsTenantsApart(t *testing.T) {
 		r.awaitSettled(demo)
 		require.NoError(t, r.nc.Flush())
 		require.Empty(t, heard)
-		require.Equal(t, len(replies), r.count("select count(*) from runs where key like 'reply-%'"))
+		require.Equal(t, len(replies), r.count("select count(*) from runs where idempotency_key like 'reply-%'"))
 	})
 
 	// The broker acknowledges what demo publishes on acme's ingress, where demo says it waits.

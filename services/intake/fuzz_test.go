@@ -59,10 +59,12 @@ func FuzzBatch(f *testing.F) {
 			require.GreaterOrEqual(t, at, 0, "%q is not what was sent", item.raw)
 			require.Equal(t, "me", item.sentBy)
 			for name, values := range item.headers {
+				value := strings.Join(values, "")
 				require.NotContains(t, name, " ")
-				require.NotContains(t, strings.Join(values, ""), "\n")
-				require.True(t, utf8.ValidString(strings.Join(values, "")))
-				require.NotContains(t, strings.Join(values, ""), "\uFFFD\uFFFD\uFFFD", "bytes were made up")
+				require.NotContains(t, value, "\n")
+				require.True(t, utf8.ValidString(value))
+				require.True(t, !strings.Contains(value, "\uFFFD") || bytes.Contains(bytes.ToLower(raw), []byte(`\ufffd`)) ||
+					bytes.Contains(raw, []byte("\uFFFD")), "%q was made up", value)
 			}
 			if _, problem := headerKey(item, headerIdempotencyKey); problem != nil {
 				told(t, problem)
@@ -80,8 +82,7 @@ func FuzzKey(f *testing.F) {
 	escape := strings.NewReplacer(`\`, `\\`, `"`, `\"`)
 	f.Fuzz(func(t *testing.T, key string) {
 		quoted, problem := quotedKey(`"` + escape.Replace(key) + `"`)
-		printable := key != "" && strings.Trim(key, " ~") == strings.Trim(key, " ~") &&
-			!strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' })
+		printable := key != "" && !strings.ContainsFunc(key, func(r rune) bool { return r < ' ' || r > '~' })
 		require.Equal(t, printable && len(key) <= maxKeyBytes, problem == nil, "%q", key)
 		if problem == nil {
 			require.Equal(t, key, quoted)
