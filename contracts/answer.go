@@ -29,6 +29,9 @@ type Lease struct {
 	Owner     string    `json:"owner"` // a random UUID per execution
 	Version   int64     `json:"version"`
 	ExpiresAt time.Time `json:"expires_at"`
+	// RemainingMS is how much of it was left when the answer was written, by the database's clock, so that nobody has to
+	// compare two clocks: count it from before the call was made (STO-06).
+	RemainingMS int64 `json:"remaining_ms,omitempty"`
 }
 
 // Effect is one external write of the run.

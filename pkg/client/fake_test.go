@@ -45,6 +45,7 @@ type seen struct {
 type intake struct {
 	t     testing.TB
 	skew  time.Duration // of its clock
+	drift time.Duration // of the clock that leases are stamped by; with one, answers say what is left of a lease
 	lease time.Duration
 	cap   time.Duration // of all renewals together
 
@@ -263,7 +264,10 @@ func (f *intake) answer(result string) *contracts.Answer {
 
 func (f *intake) leased() *contracts.Answer {
 	a := f.answer(contracts.ResultAccepted)
-	a.Lease = &contracts.Lease{Owner: f.owner, Version: f.version, ExpiresAt: f.expires}
+	a.Lease = &contracts.Lease{Owner: f.owner, Version: f.version, ExpiresAt: f.expires.Add(f.drift)}
+	if f.drift != 0 {
+		a.Lease.RemainingMS = f.expires.Sub(f.now()).Milliseconds()
+	}
 	return a
 }
 

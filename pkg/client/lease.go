@@ -22,18 +22,18 @@ func lost(err error) error {
 }
 
 // term is a lease as this process may count on it. Only the server's clock says when a lease ends, and this process's
-// may be wrong by any amount. So what is left of the lease is taken from the answer alone, as the time between its Date
-// and the lease's end, and counted on the monotonic clock from before the request was sent: the answer was written
-// later than that, so the count ends earlier than the lease (STO-06).
+// may be wrong by any amount. So what is left of the lease is taken from the answer alone, as it says by the database's
+// clock, and counted on the monotonic clock from before the request was sent: the answer was written later than that, so
+// the count ends earlier than the lease (STO-06). An older server does not say it; then it is the time between the
+// answer's Date and the lease's end, less a second.
 //
 //	lease of 30 s    the count    why
-//	renew            at 9.7 s     a third of it
-//	renew again      until 24 s   about three attempts of at most 4.8 s each
-//	stop             at 24.2 s    a sixth before its end, at most 5 s: the caller's work needs time to stop
-//	the count ends   at 29 s      a Date has whole seconds, so up to one of them is gone already
-//	the lease ends   at 30 s      at the latest
+//	renew            at 10 s      a third of it
+//	renew again      until 25 s   about three attempts of at most 5 s each
+//	stop             at 25 s      a sixth before its end, at most 5 s: the caller's work needs time to stop
+//	the lease ends   at 30 s      at the earliest
 //
-// The servers' clocks and the database's must agree to within the margin. A process that is frozen as a whole cannot
+// A process that is frozen as a whole cannot
 // see time pass; what it sends after it wakes up is refused by the lease's version.
 type term struct {
 	lease  contracts.Lease
@@ -49,6 +49,9 @@ const (
 func newTerm(lease *contracts.Lease, r *reply) (term, error) {
 	if lease == nil {
 		return term{}, errors.New("the answer has no lease")
+	}
+	if left := time.Duration(lease.RemainingMS) * time.Millisecond; left > 0 {
+		return term{*lease, r.sentAt, left}, nil
 	}
 	if r.date.IsZero() {
 		return term{}, errors.New("the answer has no Date header, so how long the lease lasts cannot be known; " +

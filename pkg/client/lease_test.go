@@ -50,6 +50,18 @@ func TestLease(t *testing.T) {
 		})
 	}
 
+	for name, drift := range map[string]time.Duration{"AheadOfItsServers": 40 * time.Second,
+		"BehindItsServers": -40 * time.Second} {
+		t.Run("TheDatabasesClockMayBe"+name, func(t *testing.T) {
+			bubbled(t, func(t *testing.T, f *intake, task *client.Task) {
+				time.Sleep(2 * time.Minute)
+				require.NoError(t, task.Context().Err(), "a healthy lease is not given up")
+				f.fault("renewal", forever(fault{status: 503})...)
+				stopsBeforeTheLease(t, f, task)
+			}, func(f *intake) { f.drift = drift })
+		})
+	}
+
 	for name, what := range map[string]fault{
 		"Refused": {status: 503, problem: contracts.CodeUnavailable, retryAfter: "1"}, "Lost": {loseRequest: true},
 		"Hanging": {doFor: time.Hour}, "ToldToWaitTooLong": {status: 503, retryAfter: "3600"},

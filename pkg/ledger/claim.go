@@ -51,6 +51,12 @@ type Correction struct {
 	Reason string
 }
 
+// left is what a new lease has left, in seconds.
+func (t *LeaseTerms) left() *float64 {
+	left := min(t.Duration, t.MaxLifetime).Seconds()
+	return &left
+}
+
 // Intent is the immutable canonical snapshot of a proposal (A11).
 type Intent struct {
 	Revision   int // from 1
@@ -176,7 +182,7 @@ func (l *Ledger) claimBatch(ctx context.Context, batch []*claim) error {
 			State: RunProcessing, Version: 1, PayloadHash: item.PayloadHash, RulesVersion: item.RulesVersion,
 			CorrelationID: item.CorrelationID, IntentRevision: revisionOf(item.Intent), leaseExpiresAt: w.leaseExpiresAt}
 		if item.Lease != nil {
-			item.answer.Run.LeaseOwner, item.answer.Run.Attempts = item.Lease.Owner, 1
+			item.answer.Run.LeaseOwner, item.answer.Run.Attempts, item.answer.Run.leaseLeft = item.Lease.Owner, 1, item.Lease.left()
 		}
 	}
 	return nil

@@ -230,7 +230,7 @@ func (l *Ledger) reclaim(ctx context.Context, items []*claim) error {
 		c := batch[t.ord-1]
 		c.answer.Result = contracts.ResultAccepted
 		c.answer.Run.State, c.answer.Run.Version = RunProcessing, t.version
-		c.answer.Run.LeaseOwner, c.answer.Run.leaseExpiresAt = c.Lease.Owner, t.leaseExpiresAt
+		c.answer.Run.LeaseOwner, c.answer.Run.leaseExpiresAt, c.answer.Run.leaseLeft = c.Lease.Owner, t.leaseExpiresAt, c.Lease.left()
 		c.answer.Run.Takeovers, c.answer.Run.Attempts, c.answer.TookOver = t.takeovers, t.attempts, t.tookOver
 	}
 	for _, c := range items {

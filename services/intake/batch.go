@@ -28,6 +28,7 @@ func (d *httpDoor) batch(w http.ResponseWriter, r *http.Request, c *caller) repl
 	}
 	whole := &delivery{headers: headers(r.Header), sentBy: c.name}
 	if problem := whole.checkEncoding(); problem != nil {
+		leave(w)
 		return refuse(problem)
 	}
 	if whole.raw, problem = readBody(w, r, maxBatchBytes); problem != nil {

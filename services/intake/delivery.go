@@ -53,8 +53,9 @@ func (h headers) one(name string) (value string, times int) {
 	return strings.Trim(values[0], " \t"), 1
 }
 
-// maxHeaderBytes bounds the headers of one event, so that a batch or a message brings no more of them than HTTP lets through.
-const maxHeaderBytes = 64 << 10
+// maxHeaderBytes bounds the headers of one event on every door. HTTP lets 36 KiB through and JetStream 64 KiB, but nothing else
+// bounds those in a batch.
+const maxHeaderBytes = 48 << 10
 
 func (h headers) size() (n int64) {
 	for name, values := range h {

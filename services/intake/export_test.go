@@ -1,6 +1,7 @@
 package intake
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/holdpoint/holdpoint/pkg/postgres"
@@ -19,3 +20,12 @@ func (s Settings) Quick() Settings {
 	s.rulesWait, s.idleWait = time.Millisecond, 20*time.Millisecond
 	return s
 }
+
+// Handler is the HTTP door.
+func (in *Intake) Handler() http.Handler { return (&httpDoor{in}).routes() }
+
+// Waiting is how many callers wait for a run's end.
+func (in *Intake) Waiting() int { return len(in.waiters) }
+
+// LongestHeaders bounds the headers of an event, in bytes.
+const LongestHeaders = maxHeaderBytes

@@ -125,6 +125,7 @@ func (d *httpDoor) find(_ http.ResponseWriter, r *http.Request, c *caller) reply
 func read(w http.ResponseWriter, r *http.Request, limit int64) (d *delivery, problem *contracts.Problem) {
 	d = &delivery{headers: headers(r.Header)}
 	if problem := d.checkContentType(); problem != nil {
+		leave(w)
 		return nil, problem
 	}
 	d.raw, problem = readBody(w, r, limit)
@@ -135,7 +136,7 @@ func read(w http.ResponseWriter, r *http.Request, limit int64) (d *delivery, pro
 func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, *contracts.Problem) {
 	tooLarge := newProblemf(contracts.CodeTooLarge, "At most %d bytes are taken.", limit)
 	if r.ContentLength > limit {
-		w.Header().Set("Connection", "close") // the rest of the body is not waited for
+		leave(w)
 		return nil, tooLarge
 	}
 	body := http.MaxBytesReader(w, r.Body, limit)
@@ -156,6 +157,9 @@ func readBody(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, *con
 	}
 	return raw, nil
 }
+
+// leave has the answer sent without waiting for the body that it refuses.
+func leave(w http.ResponseWriter) { w.Header().Set("Connection", "close") }
 
 func write(w http.ResponseWriter, r *reply) {
 	data := r.encode()

@@ -107,7 +107,8 @@ func (in *Intake) describe(run *ledger.Run, result string, owner uuid.UUID) *con
 	a := &contracts.Answer{Result: result, RunID: id, IdempotencyKey: run.Key, State: run.State, Outcome: run.Outcome,
 		StatusURL: in.settings.PublicURL + "/v1/runs/" + id}
 	if owner != uuid.Nil && run.LeaseOwner == owner {
-		a.Lease = &contracts.Lease{Owner: owner.String(), Version: run.Version, ExpiresAt: run.LeaseExpiresAt()}
+		a.Lease = &contracts.Lease{Owner: owner.String(), Version: run.Version, ExpiresAt: run.LeaseExpiresAt(),
+			RemainingMS: run.LeaseLeft().Milliseconds()}
 	}
 	for _, e := range run.Effects {
 		a.Effects = append(a.Effects, contracts.Effect{OperationID: e.OperationID, State: e.State,

@@ -72,18 +72,20 @@ func unread(r *http.Request) bool { return r.Method != http.MethodPost && r.Cont
 // nothing about the event, which stays stored, so it ends the waiting and not the answer.
 func (in *Intake) untilEnded(ctx context.Context, t *tenant, answer reply) reply {
 	told := *answer.body.(*contracts.Answer)
+	first := told.Result == contracts.ResultAccepted // whoever made the run is not told that it is a duplicate
 	id, err := uuid.Parse(told.RunID)
 	for look := firstLook; err == nil && in.pause(ctx, look); look = min(rarestLook, look*3/2) {
 		run, err := in.runs.Do(ctx, runName{t.ID, id})
 		if err != nil || run == nil {
 			break
 		}
-		now := in.describe(run, told.Result, uuid.Nil)
-		now.Lease = told.Lease
-		told = *now
-		if run.Unknown() {
-			told.Result, answer.result = contracts.ResultOutcomeUnknown, contracts.ResultOutcomeUnknown
+		result := statusOf(run)
+		if first && !run.Unknown() {
+			result = contracts.ResultAccepted
 		}
+		now := in.describe(run, result, uuid.Nil)
+		now.Lease = told.Lease
+		told, answer.result = *now, result
 		if run.Ended() {
 			answer.status = http.StatusOK
 			break

@@ -143,6 +143,7 @@ func newWorld(t testing.TB) *world {
 type replica struct {
 	*world
 	url  string
+	in   *intake.Intake
 	pool *pgxpool.Pool
 	// stop ends its context, as SIGTERM does, and waits for its end.
 	stop func() error
@@ -159,7 +160,7 @@ func (w *world) startOn(databaseURL string) *replica {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(w.t.Context()))
 	ended := make(chan error, 1)
 	go func() { ended <- in.Run(ctx) }()
-	r := &replica{world: w, url: "http://" + in.Addr(), pool: pool}
+	r := &replica{world: w, url: "http://" + in.Addr(), in: in, pool: pool}
 	r.stop = sync.OnceValue(func() error {
 		cancel()
 		err := <-ended
@@ -189,7 +190,7 @@ func (w *world) make(databaseURL string) (*intake.Intake, *pgxpool.Pool, error) 
 func (r *replica) as(t testing.TB) *replica {
 	w := *r.world
 	w.t = t
-	return &replica{world: &w, url: r.url, pool: r.pool, stop: r.stop}
+	return &replica{world: &w, url: r.url, in: r.in, pool: r.pool, stop: r.stop}
 }
 
 // count counts rows.
