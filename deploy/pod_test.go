@@ -117,6 +117,9 @@ type volume struct {
 	Name      string     `yaml:"name"`
 	EmptyDir  *struct{}  `yaml:"emptyDir"`
 	ConfigMap *configMap `yaml:"configMap"`
+	Secret    *struct {
+		SecretName string `yaml:"secretName"`
+	} `yaml:"secret"`
 	Projected *struct {
 		Sources []struct {
 			ConfigMap configMap `yaml:"configMap"`

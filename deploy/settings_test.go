@@ -20,6 +20,7 @@ import (
 	"github.com/holdpoint/holdpoint/services/dispatcher"
 	"github.com/holdpoint/holdpoint/services/holdpoint/roster"
 	"github.com/holdpoint/holdpoint/services/intake"
+	"github.com/holdpoint/holdpoint/services/proposer"
 	"github.com/holdpoint/holdpoint/services/relay"
 )
 
@@ -34,6 +35,8 @@ func ownSettings(name string) any {
 		return new(approval.Settings)
 	case "dispatcher":
 		return new(dispatcher.Settings)
+	case "proposer":
+		return new(proposer.Settings)
 	default:
 		return new(struct{})
 	}
@@ -105,6 +108,26 @@ func TestSettings(t *testing.T) {
 			require.NotEqual(t, "true", enabled, "sending is an overlay's decision (D9)")
 		})
 	}
+
+	t.Run("TheProposerHasTheAPIAndAKeyForEachTenantAndNothingElse", func(t *testing.T) {
+		w := m.workloads["proposer"]
+		env := m.load(t, w)
+		for name := range env {
+			require.Contains(t, known(t, "proposer"), name, "no setting is called that")
+		}
+		require.NotContains(t, env, "HOLDPOINT_DATABASE_URL")
+		require.NotContains(t, env, "HOLDPOINT_NATS_URL")
+		var common service.Settings
+		require.NoError(t, service.Load("", &common))
+		var own proposer.Settings
+		require.NoError(t, service.Load("PROPOSER", &own))
+		require.Equal(t, "http://intake"+address(m.workloads["intake"].container().port("http")), own.IntakeURL)
+		require.Equal(t, own.APIKeysDir, w.container().VolumeMounts[0].MountPath)
+		secret := m.secrets[w.Spec.Template.Spec.Volumes[0].Secret.SecretName]
+		require.Equal(t, map[string]string{"demo": roster.DemoKey}, secret.StringData)
+		requireProbes(t, w.container(), common.OpsAddr)
+		requireGrace(t, w, common.DrainTimeout, false)
+	})
 
 	t.Run("PatchesSetOnlyWhatTheirServicesKnow", func(t *testing.T) {
 		for file, patch := range m.patches {

@@ -56,6 +56,7 @@ func TestWork(t *testing.T) { // M1, K6
 		item := work.Work[0]
 		require.Equal(t, posted.RunID, item.Run.RunID)
 		require.Equal(t, 1, item.Attempt)
+		require.Greater(t, item.Run.Lease.RemainingMS, int64(50_000))
 		require.JSONEq(t, `{"task":"t-1","amount":12345678901234567890.10}`, string(item.Event.Body))
 		require.Contains(t, string(item.Event.Body), "12345678901234567890.10", "numbers are as they were sent")
 		require.Equal(t, "w1", item.Event.Headers["idempotency-key"])
