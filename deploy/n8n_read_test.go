@@ -46,6 +46,13 @@ type n8nRule struct {
 	} `json:"conditions"`
 }
 
+// n8nResponse is how an HTTP Request node takes answers.
+type n8nResponse struct {
+	FullResponse   bool   `json:"fullResponse"`
+	NeverError     bool   `json:"neverError"`
+	ResponseFormat string `json:"responseFormat"`
+}
+
 type n8nNode struct {
 	Name        string                    `json:"name"`
 	Type        string                    `json:"type"`
@@ -66,6 +73,9 @@ type n8nNode struct {
 		Resume      string                              `json:"resume"`
 		HTTPMethod  string                              `json:"httpMethod"`
 		Limited     bool                                `json:"limitWaitTime"`
+		Options     struct {
+			Response struct{ Response n8nResponse }
+		}
 	} `json:"parameters"`
 }
 

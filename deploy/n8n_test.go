@@ -90,7 +90,8 @@ func ticket(t *testing.T) map[string]any {
 	sent := regexp.MustCompile(`(?s)/webhook/refund-requests.*?-d '(.*?)'\n`).FindSubmatch(text)
 	require.NotNil(t, sent, "the README sends no ticket")
 	var body map[string]any
-	require.NoError(t, json.Unmarshal([]byte(strings.ReplaceAll(string(sent[1]), `'$(date -u +%FT%TZ)'`, "2026-11-30T03:23:32Z")), &body))
+	now := strings.ReplaceAll(string(sent[1]), `'$(date -u +%FT%TZ)'`, "2026-11-30T03:23:32Z")
+	require.NoError(t, json.Unmarshal([]byte(now), &body))
 	return map[string]any{"body": body}
 }
 
@@ -249,25 +250,35 @@ func TestN8NWorker(t *testing.T) {
 		failed := w.node(t, "The draft failed").filled(t, nil)["failure"]
 		requireFailure(t, failed)
 		require.Equal(t, true, failed.(map[string]any)["retryable"])
-		invalid := w.node(t, "The proposal is not valid").filled(t, map[string]any{"body": map[string]any{"detail": "1 problem"}})["failure"]
+		problem := map[string]any{"body": map[string]any{"detail": "1 problem"}}
+		invalid := w.node(t, "The proposal is not valid").filled(t, problem)["failure"]
 		requireFailure(t, invalid)
 		require.Equal(t, false, invalid.(map[string]any)["retryable"])
 		require.Contains(t, body(t, "Give it back"), "...$json.failure")
+		// When its runner dies, n8n hands on what the node got as if it came from it.
+		require.Equal(t, []string{"Submit the proposal"}, w.next("What came of it?", 0))
+		require.Equal(t, []string{"Give it back"}, w.next("What came of it?", 1))
+		require.Equal(t, []string{"The draft failed"}, w.next("What came of it?", 2))
 	})
 
 	t.Run("WhoLostTheRunStops", func(t *testing.T) { // K8
 		t.Parallel()
-		taken := w.node(t, "Was it taken?")
-		require.Equal(t, []string{taken.Name}, w.next("Submit the proposal", 0))
-		responses := operation(t, openAPI(t), w.node(t, "Submit the proposal"))["responses"].(map[string]any)
-		for i, rule := range taken.Parameters.Rules.Values {
-			status := fmt.Sprint(rule.Conditions.Conditions[0].Right)
-			require.Contains(t, responses, status)
-			if status == "409" {
-				require.Equal(t, []string{"Stop: another worker has it"}, w.next(taken.Name, i))
+		for _, call := range []string{"Submit the proposal", "Give it back"} {
+			n, response := w.node(t, call), w.node(t, call).Parameters.Options.Response.Response
+			require.True(t, response.FullResponse && response.NeverError, "%s hides the status", call)
+			require.Equal(t, "json", response.ResponseFormat, "n8n reads a problem as text unless it is told")
+			require.Len(t, w.next(call, 0), 1)
+			after := w.node(t, w.next(call, 0)[0])
+			declared := operation(t, openAPI(t), n)["responses"].(map[string]any)
+			leads := map[string][]string{}
+			for i, rule := range after.Parameters.Rules.Values {
+				status := fmt.Sprint(rule.Conditions.Conditions[0].Right)
+				require.Contains(t, declared, status)
+				leads[status] = w.next(after.Name, i)
 			}
+			require.Equal(t, []string{"Stop: another worker has it"}, leads["409"], call)
+			require.Equal(t, []string{"Stop: it comes again when the lease has ended"}, w.next(after.Name, len(leads)), call)
 		}
-		require.Equal(t, []string{"Stop: it comes again when the lease has ended"}, w.next(taken.Name, len(taken.Parameters.Rules.Values)))
 		for _, stop := range w.kind("noOp") {
 			require.NotContains(t, w.Connections, stop.Name)
 		}

@@ -37,7 +37,8 @@ func (t *tenant) callback(d *delivery) (string, *contracts.Problem) {
 			"by its key, or subscribe to the tenant's events.")
 	}
 	u, err := url.Parse(text)
-	if err != nil || len(text) > longestCallback || sound(text) != text || u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Fragment != "" {
+	if err != nil || len(text) > longestCallback || sound(text) != text ||
+		u.Scheme != "http" && u.Scheme != "https" || u.User != nil || u.Fragment != "" {
 		return "", newProblemf(contracts.CodeCallbackRefused, "%s must be an absolute http or https URL of at most %d bytes, "+
 			"without a user or a fragment.", headerCallback, longestCallback)
 	}
