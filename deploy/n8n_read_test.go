@@ -60,19 +60,18 @@ type n8nNode struct {
 	MaxTries    int                       `json:"maxTries"`
 	Credentials map[string]map[string]any `json:"credentials"`
 	Parameters  struct {
-		Method      string                              `json:"method"`
-		URL         string                              `json:"url"`
-		Auth        string                              `json:"genericAuthType"`
-		Headers     struct{ Parameters []named }        `json:"headerParameters"`
-		Query       struct{ Parameters []named }        `json:"queryParameters"`
-		Body        string                              `json:"jsonBody"`
-		Code        string                              `json:"jsCode"`
-		Assignments struct{ Assignments []named }       `json:"assignments"`
-		Rules       struct{ Values []n8nRule }          `json:"rules"`
-		Conditions  struct{ Conditions []n8nCondition } `json:"conditions"`
-		Resume      string                              `json:"resume"`
-		HTTPMethod  string                              `json:"httpMethod"`
-		Limited     bool                                `json:"limitWaitTime"`
+		Method      string                        `json:"method"`
+		URL         string                        `json:"url"`
+		Auth        string                        `json:"genericAuthType"`
+		Headers     struct{ Parameters []named }  `json:"headerParameters"`
+		Query       struct{ Parameters []named }  `json:"queryParameters"`
+		Body        string                        `json:"jsonBody"`
+		Code        string                        `json:"jsCode"`
+		Assignments struct{ Assignments []named } `json:"assignments"`
+		Rules       struct{ Values []n8nRule }    `json:"rules"`
+		Resume      string                        `json:"resume"`
+		HTTPMethod  string                        `json:"httpMethod"`
+		Limited     bool                          `json:"limitWaitTime"`
 		Options     struct {
 			Response struct{ Response n8nResponse }
 		}
