@@ -46,7 +46,7 @@ func TestTenantRightsSuffice(t *testing.T) {
 		publish(stolen)
 		publish(mine.Subject)
 
-		refused := make(chan error, 1)
+		refused := make(chan error, 10)
 		stop := consume(t, g.us, bus.ConsumeConfig{Service: "intake", Stream: bus.IngressStream("acme"),
 			Durable: bus.IntakeConsumer, Handle: func(_ context.Context, items []bus.Item) []bus.Verdict {
 				for _, item := range items {
@@ -59,8 +59,9 @@ func TestTenantRightsSuffice(t *testing.T) {
 		answer, err := mine.NextMsg(waitLimit)
 		require.NoError(t, err)
 		require.Equal(t, "accepted", string(answer.Data))
+		stop() // both are handled
+		require.Len(t, refused, 1)
 		require.ErrorContains(t, <-refused, stolen)
-		stop()
 		require.NoError(t, g.other.Flush())
 		pending, _, err := theirs.Pending()
 		require.NoError(t, err)
