@@ -79,7 +79,7 @@ func tenantFile(tenant string) string {
 		sum := sha256.Sum256([]byte(key))
 		return hex.EncodeToString(sum[:])
 	}
-	return "display_name: " + tenant + "\nworkflow_versions: [crm-enrichment@3]\napi_keys:\n" +
+	return "display_name: " + tenant + "\nworkflow_versions: [crm-enrichment@3, contact-notes@1]\napi_keys:\n" +
 		"  - {name: all, sha256: " + digest(keyOf(tenant)) + ", scopes: [publish, work, read]}\n" +
 		"  - {name: reader, sha256: " + digest(keyOf(tenant)+"-read") + ", scopes: [read]}\n"
 }
