@@ -49,7 +49,7 @@ func known(t *testing.T, name string) []string {
 	const each = "{{range .}}{{usage_key .}}\n{{end}}"
 	require.NoError(t, envconfig.Usagef("HOLDPOINT", new(service.Settings), &names, each))
 	require.NoError(t, envconfig.Usagef("HOLDPOINT_"+name, ownSettings(name), &names, each))
-	all := strings.Fields(names.String())
+	all := append(strings.Fields(names.String()), "GOMEMLIMIT") // the Go runtime's own
 	if name == "dispatcher" {
 		all = append(all, "AI_ACTIONS_ENABLED")
 	}

@@ -23,6 +23,7 @@ func serveCommand(d roster.Service) *cobra.Command {
 }
 
 func serve(cmd *cobra.Command, d roster.Service) error {
+	service.TuneMemory(0) // the deployment knows what the process may use: GOMEMLIMIT
 	ctx := cmd.Context()
 	var s service.Settings
 	if err := service.Load("", &s); err != nil {

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -31,21 +30,8 @@ type upFlags struct {
 	ephemeral, verbose                                       bool
 }
 
-// Collecting garbage less often costs memory that a machine has and saves CPU that it has not: 12 % of throughput under load. The
-// limit keeps the whole below what a small container gives. GOGC and GOMEMLIMIT in the environment stand.
-const (
-	gcPercent   = 300
-	memoryLimit = 320 << 20
-)
-
-func tuneGC() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
-	if os.Getenv("GOMEMLIMIT") == "" {
-		debug.SetMemoryLimit(memoryLimit)
-	}
-}
+// memoryLimit keeps the whole below what a small container gives, in bytes.
+const memoryLimit = 320 << 20
 
 func upCommand() *cobra.Command {
 	var f upFlags
@@ -82,7 +68,7 @@ func upCommand() *cobra.Command {
 // up takes a data directory and the ports, and runs everything until the context ends. A context that ends while it
 // starts is a controlled stop as well.
 func up(ctx context.Context, f upFlags) (err error) {
-	tuneGC()
+	service.TuneMemory(memoryLimit)
 	level := slog.LevelWarn
 	if f.verbose {
 		level = slog.LevelInfo

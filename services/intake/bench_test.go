@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdpoint/holdpoint/pkg/bus"
+	"github.com/holdpoint/holdpoint/pkg/service"
 )
 
 // BenchmarkIntake is intake alone: bodies of 1 KiB are admitted, claimed, stored and logged for the outbox, and answered after
@@ -30,6 +31,7 @@ import (
 //
 // Paced deliveries are due at a fixed rate, and their time counts from when they were due, whether anybody was free or not.
 func BenchmarkIntake(b *testing.B) {
+	service.TuneMemory(0) // as every service does
 	doors := []struct {
 		name  string
 		run   func(*load)
