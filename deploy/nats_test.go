@@ -1,8 +1,10 @@
 package deploy_test
 
 import (
+	"cmp"
 	"log/slog"
 	"path"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -23,6 +25,28 @@ func readNATS(t *testing.T, m *manifests) *server.Options {
 	return options
 }
 
+// userOf finds a user; nats-server reads accounts in any order.
+func userOf(t *testing.T, options *server.Options, name string) *server.User {
+	t.Helper()
+	at := slices.IndexFunc(options.Users, func(u *server.User) bool { return u.Username == name })
+	require.GreaterOrEqual(t, at, 0, name)
+	return options.Users[at]
+}
+
+// serveNATS runs a server with these options, but for its directory and its ports.
+func serveNATS(t *testing.T, options *server.Options) *server.Server {
+	t.Helper()
+	running := options.Clone()
+	running.StoreDir, running.Port, running.HTTPPort = path.Join(t.TempDir(), "jetstream"), server.RANDOM_PORT, 0
+	running.NoSigs, running.NoLog = true, true
+	s, err := server.NewServer(running)
+	require.NoError(t, err)
+	go s.Start()
+	t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
+	require.True(t, s.ReadyForConnections(10*time.Second))
+	return s
+}
+
 func TestNATS(t *testing.T) {
 	m := readManifests(t)
 	options := readNATS(t, m)
@@ -32,31 +56,38 @@ func TestNATS(t *testing.T) {
 		require.Equal(t, options.Port, nats.container().port("client"))
 		require.Equal(t, options.HTTPPort, nats.container().port("monitor"))
 		require.Equal(t, []string{"--config", "/etc/nats/nats.conf"}, nats.container().Args)
-		url := "nats://holdpoint:" + options.Users[0].Password + "@nats:4222"
+		url := "nats://holdpoint:" + userOf(t, options, bus.ServicesUser).Password + "@nats:4222"
 		require.Equal(t, url, m.secrets["holdpoint-nats"].StringData["url"])
 	})
 
 	t.Run("IsNewEnough", func(t *testing.T) {
 		version, ok := strings.CutPrefix(nats.container().Image, "nats:2.")
 		require.True(t, ok)
-		require.GreaterOrEqual(t, version, "14", "older servers skip messages after a stream has lost its tail")
+		require.GreaterOrEqual(t, version, "15.3", "older servers let a client have itself answered on their own subjects")
 	})
 
-	// One list in two places: what a tenant may do here is what it may do under `holdpoint up` (B7).
-	t.Run("LetsEachUserDoWhatItMayUnderUp", func(t *testing.T) {
+	// What they may do there is what the embedded broker reads too, printed by `holdpoint nats-config` (B7).
+	t.Run("LetsInWhoIsLetInUnderUpEachIntoItsOwnAccount", func(t *testing.T) {
 		wanted := roster.BrokerUsers("local-nats", "demo", "demo")
 		require.Len(t, options.Users, len(wanted))
-		for i, want := range wanted {
-			have := options.Users[i]
-			require.Equal(t, want.Name, have.Username)
+		for _, want := range wanted {
+			have := userOf(t, options, want.Name)
 			require.Equal(t, want.Password, have.Password)
-			if want.Publish == nil {
-				require.Nil(t, have.Permissions)
-				continue
-			}
-			require.ElementsMatch(t, want.Publish, have.Permissions.Publish.Allow)
-			require.ElementsMatch(t, want.Subscribe, have.Permissions.Subscribe.Allow)
+			require.Equal(t, cmp.Or(want.Tenant, bus.ServicesAccount), have.Account.Name)
+			require.Equal(t, want.Tenant == "", have.Permissions == nil)
 		}
+	})
+
+	t.Run("KeepsTenantsInAccountsWithoutJetStreamOfTheirOwn", func(t *testing.T) {
+		s := serveNATS(t, options)
+		services, err := s.LookupAccount(bus.ServicesAccount)
+		require.NoError(t, err)
+		require.True(t, services.JetStreamEnabled())
+		tenant, err := s.LookupAccount("demo")
+		require.NoError(t, err)
+		require.False(t, tenant.JetStreamEnabled())
+		require.NotNil(t, s.SystemAccount())
+		require.NotContains(t, []string{bus.ServicesAccount, "demo"}, s.SystemAccount().Name)
 	})
 
 	t.Run("KeepsItsStreamsOnAVolumeThatHoldsThem", func(t *testing.T) {
@@ -72,14 +103,7 @@ func TestNATS(t *testing.T) {
 		for tenant := 'b'; len(tenants) < 12; tenant++ {
 			tenants = append(tenants, "tenant-"+string(tenant))
 		}
-		running := *options
-		running.StoreDir, running.Port, running.HTTPPort = path.Join(t.TempDir(), "jetstream"), server.RANDOM_PORT, 0
-		running.NoSigs, running.NoLog = true, true
-		s, err := server.NewServer(&running)
-		require.NoError(t, err)
-		go s.Start()
-		t.Cleanup(func() { s.Shutdown(); s.WaitForShutdown() })
-		require.True(t, s.ReadyForConnections(10*time.Second))
+		s := serveNATS(t, options)
 		conn, err := bus.Connect(t.Context(), bus.ConnectConfig{URL: "nats://holdpoint:local-nats@" + s.Addr().String(),
 			Logger: slog.New(slog.DiscardHandler)})
 		require.NoError(t, err)

@@ -173,7 +173,7 @@ func (c *Conn) Poke(subject string) error { return c.send("poke", subject, nil) 
 // says no. Nobody may be listening, which is no error.
 func (c *Conn) Reply(tenant, subject string, data []byte) error {
 	if !ReplyAllowed(tenant, subject) {
-		return fmt.Errorf("reply on %q: tenant %s is answered on inboxes alone, under _INBOX or %s",
+		return fmt.Errorf("reply on %q: tenant %s is answered on its own inboxes alone, under %s",
 			subject, tenant, InboxPrefix(tenant))
 	}
 	return c.send("reply", subject, data)

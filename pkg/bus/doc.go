@@ -14,6 +14,10 @@
 // Serve is for callers who want an answer and have no HTTP: a request/reply service that replicas share, answered when the
 // handler says so, which again is after its commit.
 //
+// Tenants' programs come in through accounts of their own (Authorization, and EmbeddedConfig.Users for a broker in the
+// process), which reach nothing but their tenant's subjects (TenantRights, B7). What the broker writes at their request,
+// an acknowledgement or an answer, stays in those accounts; readers of their streams are made by Watch.
+//
 // The life of a batch: fetched, kept alive by heartbeats, through the router and its middlewares to the handler,
 // verdicts, acks and delayed naks. Items delivered more than AloneAfter times are handled alone, so that the item at
 // fault finds itself; a handler that still cannot process one delivered more than ParkAfter times parks it in

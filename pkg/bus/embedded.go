@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
@@ -15,8 +16,8 @@ import (
 // User may connect to an embedded server with a name and a password.
 type User struct {
 	Name, Password string
-	// Publish and Subscribe are the subjects allowed; both nil means everything, as our own services need.
-	Publish, Subscribe []string
+	// Tenant is whose account this is, with TenantRights and no others. Empty is ours, where everything is allowed.
+	Tenant string
 }
 
 // EmbeddedConfig says where an embedded server keeps its streams and who may connect.
@@ -69,7 +70,11 @@ func Embedded(ctx context.Context, cfg EmbeddedConfig) (*EmbeddedServer, error) 
 	if err := cfg.validate(); err != nil {
 		return nil, fmt.Errorf("start the embedded NATS server: %w", err)
 	}
-	s, err := server.NewServer(cfg.options())
+	options, err := cfg.options()
+	if err != nil {
+		return nil, fmt.Errorf("start the embedded NATS server: %w", err)
+	}
+	s, err := server.NewServer(options)
 	if err != nil {
 		return nil, fmt.Errorf("start the embedded NATS server: %w", err)
 	}
@@ -91,7 +96,7 @@ func Embedded(ctx context.Context, cfg EmbeddedConfig) (*EmbeddedServer, error) 
 	return e, nil
 }
 
-func (c *EmbeddedConfig) options() *server.Options {
+func (c *EmbeddedConfig) options() (*server.Options, error) {
 	options := &server.Options{
 		ServerName:    "holdpoint",
 		Host:          "127.0.0.1",
@@ -102,17 +107,42 @@ func (c *EmbeddedConfig) options() *server.Options {
 		SyncInterval:  c.SyncInterval,
 		Authorization: c.Token,
 	}
-	for _, u := range c.Users {
-		user := &server.User{Username: u.Name, Password: u.Password}
-		if u.Publish != nil || u.Subscribe != nil {
-			user.Permissions = &server.Permissions{
-				Publish:   &server.SubjectPermission{Allow: u.Publish},
-				Subscribe: &server.SubjectPermission{Allow: u.Subscribe},
-			}
-		}
-		options.Users = append(options.Users, user)
+	return options, c.letIn(options)
+}
+
+// letIn reads the accounts from the text that nats-server is given elsewhere, so that there is one of it, and puts the
+// users into them.
+func (c *EmbeddedConfig) letIn(options *server.Options) error {
+	if len(c.Users) == 0 {
+		return nil
 	}
-	return options
+	var tenants []string
+	for _, u := range c.Users {
+		if u.Tenant != "" && !slices.Contains(tenants, u.Tenant) {
+			tenants = append(tenants, u.Tenant)
+		}
+	}
+	text, err := Authorization(tenants)
+	if err != nil {
+		return err
+	}
+	for _, name := range append(tenants, ServicesUser) {
+		text = PasswordVariable(name) + ": unused\n" + text // the users below have their own
+	}
+	if err := options.ProcessConfigString(text); err != nil {
+		return fmt.Errorf("read the accounts: %w", err)
+	}
+	rights := map[string]*server.User{}
+	for _, user := range options.Users {
+		rights[user.Username] = user
+	}
+	options.Users = nil
+	for _, u := range c.Users {
+		user := *rights[cmp.Or(u.Tenant, ServicesUser)]
+		user.Username, user.Password = u.Name, u.Password
+		options.Users = append(options.Users, &user)
+	}
+	return nil
 }
 
 // URL is the address with the credentials of the first user, or the token.

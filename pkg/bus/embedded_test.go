@@ -50,17 +50,12 @@ func TestEmbedded(t *testing.T) {
 
 	t.Run("TenantReachesItsOwnSubjectsAlone", func(t *testing.T) {
 		server := setup(t, bus.EmbeddedConfig{Users: []bus.User{
-			{Name: "us", Password: "secret"},
-			{
-				Name: "acme", Password: "a",
-				Publish: []string{"holdpoint.ingress.acme.*"}, Subscribe: []string{"_INBOX_acme.>"},
-			},
+			{Name: "us", Password: "secret"}, {Name: "acme", Password: "a", Tenant: "acme"},
 		}})
 		topology := bus.NewTopology([]string{"acme", "other"})
 		require.NoError(t, bus.Provision(t.Context(), bustest.Connect(t, server.URL()), topology))
 		acme, err := bus.Connect(t.Context(), bus.ConnectConfig{
-			URL: "nats://acme:a@" + without(t, server)[len("nats://"):], InboxPrefix: "_INBOX_acme",
-			PublishTimeout: 300 * time.Millisecond,
+			URL: "nats://acme:a@" + without(t, server)[len("nats://"):], PublishTimeout: 300 * time.Millisecond,
 		})
 		require.NoError(t, err)
 		defer acme.Close()

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/nats-io/nats.go"
 	"github.com/nats-io/nats.go/jetstream"
 	"go.opentelemetry.io/otel/propagation"
 )
@@ -52,6 +53,15 @@ func (i *Item) Place() string {
 // Header is a message's header. A name may have several values, in whatever case the publisher chose.
 type Header map[string][]string
 
+// headerRequester is the broker's own: it says which account a message came from, whatever a publisher had put there.
+const headerRequester = "Nats-Request-Info"
+
+// sent is the header as its publisher sent it, so that a message is the same whichever account it came from.
+func sent(h nats.Header) Header {
+	delete(h, headerRequester)
+	return Header(h)
+}
+
 // Values are all values of a name, ignoring case, so that a name given twice can be refused.
 func (h Header) Values(name string) []string {
 	var values []string
@@ -90,7 +100,7 @@ func (c headerCarrier) Keys() []string {
 
 func newItem(msg jetstream.Msg, meta *jetstream.MsgMetadata) Item {
 	item := Item{
-		Stream: meta.Stream, Subject: msg.Subject(), Header: Header(msg.Headers()), Data: msg.Data(),
+		Stream: meta.Stream, Subject: msg.Subject(), Header: sent(msg.Headers()), Data: msg.Data(),
 		StreamSeq: meta.Sequence.Stream, NumDelivered: int(meta.NumDelivered), Stored: meta.Timestamp,
 	}
 	if reply := item.Header.Get(HeaderReply); isInbox(reply) {

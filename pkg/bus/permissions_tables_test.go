@@ -10,10 +10,11 @@ var foreign = []string{
 	bus.EventSubject("other", "run", "completed"), bus.InboxPrefix("other") + ".1",
 	bus.IngressSubject("acme2", "crm"), bus.IngressSubject("acme", "crm.more"),
 	// Events are told by Holdpoint alone, also its own.
-	bus.EventSubject("acme", "run", "completed"),
+	bus.EventSubject("acme", "run", "completed"), bus.ExecSubject("acme", "crm"), bus.ExecSubject("other", "crm"),
 	// Between our services.
 	bus.InternalSubject("intent", "submitted"), bus.InternalSubject("effect", "requested"), bus.WakeSubject("relay"),
-	"_INBOX.anybody.1", "holdpoint.anything",
+	"_INBOX.anybody.1", "_INBOX_acme.1", "_R_.anything", "holdpoint.anything", "holdpoint.nobody.acme",
+	"holdpoint.readers.CREATE.HOLDPOINT_EVENTS_ACME", "holdpoint.readers.CREATE.HOLDPOINT_EVENTS_OTHER.spy",
 
 	// Streams: nobody's are made, changed, emptied or listed.
 	"$JS.API.STREAM.CREATE.SPY", "$JS.API.STREAM.UPDATE.HOLDPOINT_EVENTS_ACME", "$JS.API.STREAM.DELETE.HOLDPOINT_EVENTS_ACME",
@@ -30,6 +31,8 @@ var foreign = []string{
 	// Readers of streams that are not its events.
 	"$JS.API.CONSUMER.CREATE.HOLDPOINT_EVENTS_OTHER", "$JS.API.CONSUMER.CREATE.HOLDPOINT_EVENTS_OTHER.spy",
 	"$JS.API.CONSUMER.DURABLE.CREATE.HOLDPOINT_EVENTS_OTHER.spy", "$JS.API.CONSUMER.CREATE.HOLDPOINT_INTERNAL.spy",
+	"$JS.API.CONSUMER.CREATE.HOLDPOINT_EXEC_OTHER", "$JS.API.CONSUMER.MSG.NEXT.HOLDPOINT_EXEC_OTHER.reader",
+	"$JS.API.STREAM.PURGE.HOLDPOINT_EXEC_ACME", "$JS.API.CONSUMER.PAUSE.HOLDPOINT_EXEC_ACME.reader",
 	"$JS.API.CONSUMER.CREATE.HOLDPOINT_INGRESS_ACME.spy", "$JS.API.CONSUMER.CREATE.HOLDPOINT_INGRESS_OTHER.spy",
 	"$JS.API.CONSUMER.DELETE.HOLDPOINT_EVENTS_OTHER.reader", "$JS.API.CONSUMER.DELETE.HOLDPOINT_INGRESS_ACME.intake",
 	"$JS.API.CONSUMER.INFO.HOLDPOINT_EVENTS_OTHER.reader", "$JS.API.CONSUMER.INFO.HOLDPOINT_INTERNAL.policy",
@@ -51,10 +54,11 @@ var foreign = []string{
 
 // overheard is what tenant acme must not listen on.
 var overheard = []string{
-	">", "*", "*.>", "_INBOX.>", "_INBOX.*", "_INBOX.*.*", "*.*.*", "_INBOX_other.>", "_INBOX_other.1", "_INBOX_*.>",
+	">", "*", "*.>", "*.*.*", "_INBOX_other.>", "_INBOX_other.1", "_INBOX_*.>",
 	"holdpoint.>", "holdpoint.*.acme.>", "holdpoint.events.>", "holdpoint.events.*.run.completed", "holdpoint.events.other.>",
 	"holdpoint.events.other.run.completed", "holdpoint.ingress.>", "holdpoint.ingress.other.*", "holdpoint.ingress.acme.*",
-	"holdpoint.api.>", "holdpoint.api.acme.>", "holdpoint.internal.>", "holdpoint.wake.>",
+	"holdpoint.api.>", "holdpoint.api.acme.>", "holdpoint.internal.>", "holdpoint.wake.>", "holdpoint.exec.acme.>",
+	"holdpoint.exec.other.>", "holdpoint.readers.>", "holdpoint.nobody.acme",
 	"$JS.>", "$JS.EVENT.>", "$JS.EVENT.ADVISORY.>", "$JS.API.>", "$JS.ACK.>", "$JS.FC.>", "$SYS.>", "$SRV.>", "$KV.>", "$O.>",
 	"_R_.>", "_GR_.>",
 }

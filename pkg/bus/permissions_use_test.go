@@ -2,8 +2,13 @@ package bus_test
 
 import (
 	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/nats-io/nats-server/v2/server"
 	"github.com/nats-io/nats.go"
@@ -32,7 +37,7 @@ func TestTenantRightsSuffice(t *testing.T) {
 	t.Run("ToBeAnsweredWhereThePublisherAsks", func(t *testing.T) {
 		t.Parallel()
 		g := guard(t)
-		mine, err := g.acme.SubscribeSync(g.acme.NewInbox())
+		mine, err := g.acme.SubscribeSync(bus.InboxPrefix("acme") + ".here")
 		require.NoError(t, err)
 		theirs, err := g.other.SubscribeSync(bus.InboxPrefix("other") + ".>")
 		require.NoError(t, err)
@@ -42,14 +47,20 @@ func TestTenantRightsSuffice(t *testing.T) {
 			msg.Header.Set(bus.HeaderReply, reply)
 			require.NoError(t, g.acme.PublishMsg(msg))
 		}
-		stolen := bus.InboxPrefix("other") + ".1"
-		publish(stolen)
+		stolen := []string{bus.InboxPrefix("other") + ".1", "_INBOX.1", "_INBOX_acme2.1", "_R_.1",
+			bus.IngressSubject("other", "crm")}
+		for _, reply := range stolen {
+			publish(reply)
+		}
 		publish(mine.Subject)
 
 		refused := make(chan error, 10)
 		stop := consume(t, g.us, bus.ConsumeConfig{Service: "intake", Stream: bus.IngressStream("acme"),
 			Durable: bus.IntakeConsumer, Handle: func(_ context.Context, items []bus.Item) []bus.Verdict {
 				for _, item := range items {
+					if len(item.Header) != 1 {
+						refused <- fmt.Errorf("headers that the publisher did not send: %v", item.Header)
+					}
 					if err := g.us.Reply("acme", item.ReplySubject, []byte("accepted")); err != nil {
 						refused <- err
 					}
@@ -59,9 +70,9 @@ func TestTenantRightsSuffice(t *testing.T) {
 		answer, err := mine.NextMsg(waitLimit)
 		require.NoError(t, err)
 		require.Equal(t, "accepted", string(answer.Data))
-		stop() // both are handled
-		require.Len(t, refused, 1)
-		require.ErrorContains(t, <-refused, stolen)
+		stop() // all are handled
+		require.Len(t, refused, len(stolen))
+		require.ErrorContains(t, <-refused, "answered on its own inboxes alone, under _INBOX_acme")
 		require.NoError(t, g.other.Flush())
 		pending, _, err := theirs.Pending()
 		require.NoError(t, err)
@@ -82,7 +93,7 @@ func TestTenantRightsSuffice(t *testing.T) {
 					Handle: func(_ context.Context, r bus.Request) bus.Reply {
 						mu.Lock()
 						defer mu.Unlock()
-						handled = append(handled, string(r.Data))
+						handled = append(handled, string(r.Data)+strings.Join(slices.Collect(maps.Keys(r.Header)), " "))
 						return bus.Reply{Data: []byte("a lease")}
 					}}}})
 		}()
@@ -91,67 +102,86 @@ func TestTenantRightsSuffice(t *testing.T) {
 			answer, err := g.acme.Request(claim, []byte("own"), waitLimit)
 			return err == nil && string(answer.Data) == "a lease"
 		}, waitLimit, pollEvery)
-		require.NoError(t, g.acme.PublishRequest(claim, bus.InboxPrefix("other")+".1", []byte("stolen")))
+		require.NoError(t, g.acme.Publish(claim, []byte("unheard")))
 		_, err := g.acme.Request(claim, []byte("own again"), waitLimit)
 		require.NoError(t, err)
 		cancel()
 		require.NoError(t, <-ended)
-		require.ElementsMatch(t, []string{"own", "own again"}, handled, "one that names another's inbox is not looked at")
+		require.ElementsMatch(t, []string{"own", "own again"}, handled, "one that nobody waits for is not looked at")
 		require.Empty(t, g.acmeRefusals)
 	})
 
-	for name, v2 := range map[string]bool{"ToReadItsEvents": false, "ToReadItsEventsWithTheNewAcknowledgements": true} {
+	for name, v2 := range map[string]bool{"ToReadItsStreams": false, "ToReadItsStreamsWithTheNewAcknowledgements": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			g := guard(t, func(o *server.Options) {
 				o.FeatureFlags = map[string]bool{server.FeatureFlagJsAckFormatV2: v2}
 			})
-			readEvents(t, g)
+			g.hearEvents(t)
+			g.read(t, bus.EventsStream("acme"), bus.EventSubject("acme", "run", "completed"))
+			g.read(t, bus.ExecStream("acme"), bus.ExecSubject("acme", "crm"))
+			require.Empty(t, g.acmeRefusals)
 		})
 	}
 }
 
-// readEvents reads acme's events in every way that there is.
-func readEvents(t *testing.T, g *guarded) {
+// hearEvents hears an event as it happens.
+func (g *guarded) hearEvents(t *testing.T) {
 	t.Helper()
 	live, err := g.acme.SubscribeSync("holdpoint.events.acme.run.*")
 	require.NoError(t, err)
 	require.NoError(t, g.acme.Flush())
-	subject := bus.EventSubject("acme", "run", "completed")
-	for range 2 {
-		_, err := g.ours.Publish(t.Context(), subject, []byte("{}"))
-		require.NoError(t, err)
-	}
+	_, err = g.ours.Publish(t.Context(), bus.EventSubject("acme", "run", "failed"), []byte("{}"))
+	require.NoError(t, err)
 	msg, err := live.NextMsg(waitLimit)
 	require.NoError(t, err)
-	require.Equal(t, subject, msg.Subject)
+	require.Equal(t, bus.EventSubject("acme", "run", "failed"), msg.Subject)
+}
 
+// read reads a stream of acme's in every way that there is.
+func (g *guarded) read(t *testing.T, name, subject string) {
+	t.Helper()
+	const count = 3
+	for i := range count {
+		_, err := g.ours.Publish(t.Context(), subject, fmt.Append(nil, i))
+		require.NoError(t, err)
+	}
 	js, err := jetstream.New(g.acme)
 	require.NoError(t, err)
-	stream, err := js.Stream(t.Context(), bus.EventsStream("acme"))
+	stream, err := js.Stream(t.Context(), name)
 	require.NoError(t, err)
-	require.EqualValues(t, 2, stream.CachedInfo().State.Msgs)
-	reader, err := stream.CreateOrUpdateConsumer(t.Context(),
-		jetstream.ConsumerConfig{Durable: "crm-sync", FilterSubject: subject})
+	require.GreaterOrEqual(t, stream.CachedInfo().State.Msgs, uint64(count))
+	reader, err := stream.CreateOrUpdateConsumer(t.Context(), jetstream.ConsumerConfig{Durable: "sync",
+		FilterSubject: subject, AckPolicy: jetstream.AckExplicitPolicy, AckWait: time.Minute,
+		Metadata: map[string]string{"for": "crm"}})
 	require.NoError(t, err)
-	for range 2 {
-		event, err := reader.Next(jetstream.FetchMaxWait(waitLimit))
-		require.NoError(t, err)
+	require.Equal(t, time.Minute, reader.CachedInfo().Config.AckWait)
+	require.Equal(t, "crm", reader.CachedInfo().Config.Metadata["for"])
+	event, err := reader.Next(jetstream.FetchMaxWait(waitLimit))
+	require.NoError(t, err)
+	require.Equal(t, subject, event.Subject())
+	require.NoError(t, event.DoubleAck(t.Context()))
+	batch, err := reader.Fetch(count-1, jetstream.FetchMaxWait(waitLimit))
+	require.NoError(t, err)
+	for event := range batch.Messages() { // several answers to one request
 		require.NoError(t, event.DoubleAck(t.Context()))
 	}
+	require.NoError(t, batch.Error())
 	info, err := reader.Info(t.Context())
 	require.NoError(t, err)
 	require.Zero(t, info.NumPending+uint64(info.NumAckPending))
 
-	ordered, err := stream.OrderedConsumer(t.Context(), jetstream.OrderedConsumerConfig{})
+	ordered, err := stream.OrderedConsumer(t.Context(), jetstream.OrderedConsumerConfig{FilterSubjects: []string{subject}})
 	require.NoError(t, err)
-	event, err := ordered.Next(jetstream.FetchMaxWait(waitLimit))
+	event, err = ordered.Next(jetstream.FetchMaxWait(waitLimit))
 	require.NoError(t, err)
-	require.Equal(t, subject, event.Subject())
-	names := stream.ConsumerNames(t.Context())
-	require.Contains(t, []string{<-names.Name(), <-names.Name()}, "crm-sync")
-	require.NoError(t, stream.DeleteConsumer(t.Context(), "crm-sync"))
-	require.Empty(t, g.acmeRefusals)
+	require.Equal(t, "0", string(event.Data()))
+	var names []string
+	for name := range stream.ConsumerNames(t.Context()).Name() {
+		names = append(names, name)
+	}
+	require.Contains(t, names, "sync")
+	require.NoError(t, stream.DeleteConsumer(t.Context(), "sync"))
 }
 
 func TestAuthorizationIsRefused(t *testing.T) {

@@ -32,8 +32,14 @@ func Provision(ctx context.Context, conn *Conn, topology Topology) error {
 const DefaultWatchEvery = 5 * time.Second
 
 // Watch provisions at once and then again and again: after each reconnect, when a publish or a fetch finds no stream,
-// and every so often (0 means DefaultWatchEvery). It returns nil when the context ends. One Watch per connection.
+// and every so often (0 means DefaultWatchEvery). Meanwhile it makes the readers that tenants' programs ask for, of
+// streams that are Readable (B7). It returns nil when the context ends. One Watch per connection.
 func Watch(ctx context.Context, conn *Conn, topology Topology, every time.Duration) error {
+	stop, err := conn.lendReaders(topology)
+	if err != nil {
+		return fmt.Errorf("watch the streams: %w", err)
+	}
+	defer stop()
 	ticker := time.NewTicker(cmp.Or(every, DefaultWatchEvery))
 	defer ticker.Stop()
 	for last := ""; ; {

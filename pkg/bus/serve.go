@@ -29,7 +29,7 @@ type ServeConfig struct {
 	// Version is a semantic version of the interface.
 	Version     string
 	Description string
-	// Tenant may be answered on its own inboxes, besides those under _INBOX (see ReplyAllowed). Optional.
+	// Tenant may be answered on its own inboxes as well (see answerable). Optional.
 	Tenant    string
 	Endpoints []Endpoint
 	// Overloaded answers what comes while MaxInFlight requests are being handled, or after the end of the service.
@@ -68,9 +68,9 @@ type Reply struct {
 var failed = Reply{ErrorCode: "500", Error: "The request failed; whether anything was done is not known."}
 
 // Serve answers requests until the context ends, then takes no more and answers those that it has; it is an error when
-// some are still unanswered after DrainTimeout. It survives the loss of the broker. A request is answered only where
-// its reply subject is an inbox of the tenant's (see ReplyAllowed); nothing is done for one that has no such subject,
-// since a lease that nobody hears of would only hold its run back.
+// some are still unanswered after DrainTimeout. It survives the loss of the broker. A request is answered where the
+// broker or a client of our account waits for it; nothing is done for one that names no such subject, since a lease that
+// nobody hears of would only hold its run back.
 func Serve(ctx context.Context, conn *Conn, cfg ServeConfig) error {
 	s := &responder{conn: conn, cfg: &cfg, log: cmp.Or(cfg.Logger, conn.log).With("api", cfg.Name)}
 	s.max = cmp.Or(cfg.MaxInFlight, DefaultMaxInFlight)
@@ -125,8 +125,8 @@ func (s *responder) start(ctx context.Context) (micro.Service, error) {
 // take starts a goroutine for a request: the library delivers one after the other, and whoever waits for the same
 // commit has to wait together.
 func (s *responder) take(ctx context.Context, e *Endpoint, r micro.Request) {
-	to, request := r.Reply(), Request{Subject: r.Subject(), Header: Header(r.Headers()), Data: r.Data()}
-	if !ReplyAllowed(s.cfg.Tenant, to) {
+	to, request := r.Reply(), Request{Subject: r.Subject(), Header: sent(nats.Header(r.Headers())), Data: r.Data()}
+	if !answerable(s.cfg.Tenant, to) {
 		s.log.Warn("ignored a request without an inbox of its own to answer to", "subject", request.Subject)
 		return
 	}

@@ -35,7 +35,8 @@ type Stream struct {
 	MaxAge     time.Duration // 0 is unlimited
 	// Duplicates is how long the stream remembers message ids. It only saves bandwidth: Postgres decides.
 	Duplicates time.Duration
-	Replicas   int // 0 means 1
+	Replicas   int  // 0 means 1
+	Readable   bool // its tenant's programs may have readers of it made (see Watch)
 	Consumers  []Consumer
 }
 
@@ -74,6 +75,9 @@ func IngressStream(tenant string) string { return "HOLDPOINT_INGRESS_" + strings
 // EventsStream is where a tenant's integrators learn what happened.
 func EventsStream(tenant string) string { return "HOLDPOINT_EVENTS_" + strings.ToUpper(tenant) }
 
+// ExecStream is where those of a tenant's programs that carry out its effects learn what to do.
+func ExecStream(tenant string) string { return "HOLDPOINT_EXEC_" + strings.ToUpper(tenant) }
+
 // Subjects.
 
 // InternalSubject carries ids and hashes between our services: holdpoint.internal.<record>.<what>.
@@ -89,6 +93,11 @@ func EventSubject(tenant, record, what string) string {
 	return "holdpoint.events." + tenant + "." + record + "." + what
 }
 
+// ExecSubject carries commands to whoever carries out a connector's effects: holdpoint.exec.<tenant>.<connector>.
+func ExecSubject(tenant, connector string) string {
+	return "holdpoint.exec." + tenant + "." + connector
+}
+
 // WakeSubject is poked after a commit that somebody polls for: holdpoint.wake.<who>. No stream takes it.
 func WakeSubject(who string) string { return "holdpoint.wake." + who }
 
@@ -96,7 +105,7 @@ func WakeSubject(who string) string { return "holdpoint.wake." + who }
 func NewTopology(tenants []string) Topology {
 	t := Topology{Streams: []Stream{internalStream()}}
 	for _, tenant := range tenants {
-		t.Streams = append(t.Streams, ingressStream(tenant), eventsStream(tenant))
+		t.Streams = append(t.Streams, ingressStream(tenant), eventsStream(tenant), execStream(tenant))
 	}
 	return t
 }
@@ -138,6 +147,15 @@ func ingressStream(tenant string) Stream {
 func eventsStream(tenant string) Stream {
 	return Stream{
 		Name: EventsStream(tenant), Subjects: []string{"holdpoint.events." + tenant + ".>"}, Retention: Limits,
-		DiscardOld: true, MaxBytes: 256 * mebibyte, MaxAge: 7 * day, Duplicates: time.Minute,
+		DiscardOld: true, MaxBytes: 256 * mebibyte, MaxAge: 7 * day, Duplicates: time.Minute, Readable: true,
+	}
+}
+
+// execStream hands commands to executors that we do not know. One that nobody took within the hour is no longer wanted:
+// its effect's lease has ended long since, and the effect is handed out again or found out about (D1, D6).
+func execStream(tenant string) Stream {
+	return Stream{
+		Name: ExecStream(tenant), Subjects: []string{ExecSubject(tenant, "*")}, Retention: Limits,
+		DiscardOld: true, MaxBytes: 64 * mebibyte, MaxAge: time.Hour, Duplicates: time.Minute, Readable: true,
 	}
 }

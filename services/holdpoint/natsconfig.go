@@ -14,9 +14,10 @@ import (
 func natsConfigCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "nats-config",
-		Short: "Print who may do what on NATS: the authorization block for the configuration's tenants",
-		Long: "Print the authorization block of nats-server's configuration for the tenants in HOLDPOINT_CONFIG_DIR: a user " +
-			"for the services, and for each tenant one that reaches this tenant's subjects alone. Include it in nats.conf. " +
+		Short: "Print who may do what on NATS: the accounts for the configuration's tenants",
+		Long: "Print the accounts of nats-server's configuration for the tenants in HOLDPOINT_CONFIG_DIR: one with a user " +
+			"for the services, and one for each tenant with a user that reaches this tenant's subjects alone. " +
+			"Include it in nats.conf. " +
 			"The passwords are read by nats-server from its environment, NATS_HOLDPOINT_PASSWORD and " +
 			"NATS_<TENANT>_PASSWORD; none is printed.",
 		Args: cobra.NoArgs,

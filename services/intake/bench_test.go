@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/nats-io/nats.go"
+	"github.com/nats-io/nats.go/jetstream"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdpoint/holdpoint/pkg/bus"
@@ -40,13 +41,26 @@ func BenchmarkIntake(b *testing.B) {
 	for _, door := range doors {
 		for _, duplicates := range []int64{0, 50, 95} {
 			b.Run(fmt.Sprintf("%s/Duplicates%d", door.name, duplicates), func(b *testing.B) {
-				(&load{b: b, r: newWorld(b).start(), duplicates: duplicates}).measure(door.run)
+				(&load{b: b, r: integrated(b), duplicates: duplicates}).measure(door.run)
 			})
 		}
 		b.Run(door.name+"/Paced", func(b *testing.B) {
-			(&load{b: b, r: newWorld(b).start(), rate: door.paced}).measure(door.run)
+			(&load{b: b, r: integrated(b), rate: door.paced}).measure(door.run)
 		})
 	}
+}
+
+// integrated is a replica whose events come from a tenant's own account on the broker.
+func integrated(b *testing.B) *replica {
+	b.Helper()
+	r := newWorld(b).start()
+	nc, err := nats.Connect(r.bus.TenantURL(demo))
+	require.NoError(b, err)
+	b.Cleanup(nc.Close)
+	r.nc = nc
+	r.js, err = jetstream.New(nc)
+	require.NoError(b, err)
+	return r
 }
 
 // load is one measurement.
@@ -173,7 +187,7 @@ func overJetStream(l *load) {
 	answered := make(chan struct{})
 	var left atomic.Int64
 	left.Store(int64(l.b.N))
-	inbox := nats.NewInbox()
+	inbox := bus.InboxPrefix(demo) + ".bench"
 	sub, err := l.r.nc.Subscribe(inbox+".*", func(m *nats.Msg) {
 		n, _ := strconv.Atoi(m.Subject[len(inbox)+1:])
 		if bytes.Contains(m.Data, []byte(`"code"`)) {

@@ -2,6 +2,7 @@ package intake_test
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"io"
@@ -146,11 +147,14 @@ type message struct {
 // publish publishes messages and waits until they are in the stream; their answers come on the returned channel.
 func (w *world) publish(messages ...message) <-chan answer {
 	w.t.Helper()
-	inbox := nats.NewInbox()
+	inbox := rand.Text()
 	answers := make(chan answer, 2*len(messages))
-	sub, err := w.nc.Subscribe(inbox, func(m *nats.Msg) { answers <- decode(w, m.Data, 0, m.Header) })
-	require.NoError(w.t, err)
-	w.t.Cleanup(func() { _ = sub.Unsubscribe() })
+	for _, tenant := range []string{demo, acme} {
+		sub, err := w.nc.Subscribe(bus.InboxPrefix(tenant)+"."+inbox,
+			func(m *nats.Msg) { answers <- decode(w, m.Data, 0, m.Header) })
+		require.NoError(w.t, err)
+		w.t.Cleanup(func() { _ = sub.Unsubscribe() })
+	}
 	for _, m := range messages {
 		if m.tenant == "" {
 			m.tenant = demo
@@ -163,7 +167,7 @@ func (w *world) publish(messages ...message) <-chan answer {
 		for name, values := range m.header {
 			msg.Header[name] = values
 		}
-		msg.Header.Set(bus.HeaderReply, inbox)
+		msg.Header.Set(bus.HeaderReply, bus.InboxPrefix(m.tenant)+"."+inbox)
 		_, err := w.js.PublishMsgAsync(msg)
 		require.NoError(w.t, err)
 	}

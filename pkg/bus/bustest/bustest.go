@@ -9,6 +9,7 @@ package bustest
 import (
 	"context"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -22,8 +23,13 @@ type Bus struct {
 	Topology bus.Topology
 }
 
-// URL is the server's address with credentials.
+// URL is the server's address with credentials that allow everything.
 func (b *Bus) URL() string { return b.Server.URL() }
+
+// TenantURL is the server's address with the credentials of one of the tenants, who reaches its own subjects alone.
+func (b *Bus) TenantURL(tenant string) string {
+	return "nats://" + tenant + ":" + tenant + b.URL()[strings.LastIndexByte(b.URL(), '@'):]
+}
 
 // New starts a server with the streams of the given tenants; everything ends with the test.
 func New(t testing.TB, tenants ...string) *Bus {
@@ -31,9 +37,11 @@ func New(t testing.TB, tenants ...string) *Bus {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
 	quiet := slog.New(slog.DiscardHandler)
-	server, err := bus.Embedded(ctx, bus.EmbeddedConfig{
-		Dir: t.TempDir(), Users: []bus.User{{Name: "test", Password: "test"}}, Logger: quiet,
-	})
+	users := []bus.User{{Name: "test", Password: "test"}}
+	for _, tenant := range tenants {
+		users = append(users, bus.User{Name: tenant, Password: tenant, Tenant: tenant})
+	}
+	server, err := bus.Embedded(ctx, bus.EmbeddedConfig{Dir: t.TempDir(), Users: users, Logger: quiet})
 	if err != nil {
 		t.Fatalf("bustest: %v", err)
 	}

@@ -9,6 +9,6 @@ const DemoKey = "hp_demo_key_for_local_use_only"
 // its own subjects alone (B7). The tenant's name is its id.
 func BrokerUsers(secret, tenant, tenantSecret string) []bus.User {
 	return []bus.User{
-		{Name: bus.ServicesUser, Password: secret}, bus.TenantRights(tenant).User(tenant, tenantSecret),
+		{Name: bus.ServicesUser, Password: secret}, {Name: tenant, Password: tenantSecret, Tenant: tenant},
 	}
 }
