@@ -74,7 +74,11 @@ func New(cfg Config) (*Sender, error) {
 	return &Sender{client, signer}, nil
 }
 
-// Post sends one message; an error means that it has to be sent again. The error does not hold the address, which may be secret.
+// ErrGone means that the receiver has answered 410: nobody will ever take it there, and the message is not sent again.
+var ErrGone = errors.New("the webhook's receiver is gone for good (410)")
+
+// Post sends one message; an error but ErrGone means that it has to be sent again. The error does not hold the address, which may
+// be secret.
 func (s *Sender) Post(ctx context.Context, address, id string, body []byte) error {
 	now := time.Now()
 	signature, err := s.signer.Sign(id, now, body)
@@ -95,6 +99,9 @@ func (s *Sender) Post(ctx context.Context, address, id string, body []byte) erro
 	}
 	defer answer.Body.Close()
 	_, _ = io.Copy(io.Discard, io.LimitReader(answer.Body, 64<<10)) // so that the connection can be used again
+	if answer.StatusCode == http.StatusGone {
+		return ErrGone
+	}
 	if answer.StatusCode < 200 || answer.StatusCode > 299 {
 		return fmt.Errorf("the webhook's receiver answered %s", answer.Status)
 	}

@@ -18,6 +18,9 @@ import (
 func (d *documented) manyAndFound(t *testing.T) {
 	d.do(t, 200, call{method: "POST", path: "/v1/sources/{source}/batches", values: []string{"agent-drafts"}, token: d.r.APIKey,
 		body: `{"events":[{"headers":{"Idempotency-Key":"m-1"},"body":{"task_id":"case-9"}},{"body":{"task_id":"case-9"}}]}`})
+	sources := decoded[contracts.SourceList](t, d.do(t, 200, call{method: "GET", path: "/v1/sources", token: d.r.APIKey}))
+	require.NotEmpty(t, sources.Sources)
+	require.NotEmpty(t, sources.ActionTypes)
 	search := call{method: "GET", path: "/v1/runs/search", query: "?correlation_id=case-9", token: d.r.APIKey}
 	list := decoded[contracts.RunList](t, d.do(t, 200, search))
 	require.Len(t, list.Runs, 1)

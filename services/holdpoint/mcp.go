@@ -30,8 +30,8 @@ func mcpCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "mcp",
 		Short: "Let agents propose actions over the Model Context Protocol",
-		Long: "mcp offers an agent three tools: propose_action, get_status and wait_for_decision. None of them\n" +
-			"decides. Give it an API key with the scopes publish and read, and no other.\n\n" +
+		Long: "mcp offers an agent four tools: list_sources, propose_action, get_status and wait_for_decision. None of\n" +
+			"them decides. Give it an API key with the scopes publish and read, and no other.\n\n" +
 			"It speaks over stdin and stdout, with the API key from " + envAPIKey + ", or from the file that\n" +
 			"--api-key-file or " + envAPIKeyFile + " names. With --http it serves MCP clients of this\n" +
 			"machine over streamable HTTP and holds no key: each client sends its own, as a bearer token.",

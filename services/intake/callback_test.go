@@ -33,6 +33,10 @@ func receiver(t *testing.T, secret string, refuse int32) (*httptest.Server, <-ch
 	left.Store(refuse)
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
+		if r.URL.Path == "/gone" {
+			http.Error(w, "not here", http.StatusGone)
+			return
+		}
 		if left.Add(-1) >= 0 {
 			http.Error(w, "not now", http.StatusServiceUnavailable)
 			return
@@ -118,5 +122,11 @@ func TestCallbacks(t *testing.T) {
 		require.Equal(t, "/first", nextCall(t, calls).path)
 		require.Equal(t, contracts.ResultDuplicateWithResult, post("c3", server.URL+"/late").result())
 		require.Equal(t, "/late", nextCall(t, calls).path)
+	})
+
+	t.Run("WhoIsGoneIsNotCalledAgain", func(t *testing.T) {
+		post("c4", server.URL+"/gone")
+		end("c4")
+		w.await(`(select c.state = 'failed' and c.attempts = 1 from callbacks c join runs r using (run_id) where r.idempotency_key = 'c4')`)
 	})
 }

@@ -29,6 +29,7 @@ func (d *httpDoor) routes() http.Handler {
 	mux.HandleFunc("GET /v1/runs/{run}", d.as("get", config.ScopeRead, d.waited(d.get)))
 	mux.HandleFunc("GET /v1/runs", d.as("get", config.ScopeRead, d.waited(d.find)))
 	mux.HandleFunc("GET /v1/runs/search", d.as("search", config.ScopeRead, d.search))
+	mux.HandleFunc("GET /v1/sources", d.as("sources", config.ScopeRead, d.sources))
 	return found(mux)
 }
 

@@ -15,7 +15,7 @@ import (
 )
 
 // propose is propose_action.
-func (c *toolCall) propose(ctx context.Context) (*standing, error) {
+func (c *toolCall) propose(ctx context.Context) (answer, error) {
 	var a struct {
 		Source, Key string
 		Event       json.RawMessage
@@ -37,11 +37,11 @@ func (c *toolCall) propose(ctx context.Context) (*standing, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, callWithin)
 	defer cancel()
-	answer, err := api.Publish(ctx, a.Source, client.Event{Key: a.Key, Body: a.Event})
+	stored, err := api.Publish(ctx, a.Source, client.Event{Key: a.Key, Body: a.Event})
 	if err != nil {
 		return nil, err
 	}
-	return describe(answer), nil
+	return describe(stored), nil
 }
 
 // runName names a run by one of the two.
@@ -72,7 +72,7 @@ func (n *runName) look(ctx context.Context, api *client.Client, wait time.Durati
 }
 
 // status is get_status.
-func (c *toolCall) status(ctx context.Context) (*standing, error) {
+func (c *toolCall) status(ctx context.Context) (answer, error) {
 	name, err := c.runName()
 	if err != nil {
 		return nil, err
@@ -84,15 +84,15 @@ func (c *toolCall) status(ctx context.Context) (*standing, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer, err := name.look(ctx, api, 0)
+	stands, err := name.look(ctx, api, 0)
 	if err != nil {
 		return nil, err
 	}
-	return describe(answer), nil
+	return describe(stands), nil
 }
 
 // wait is wait_for_decision. It looks every few seconds, which is also when it says that it is still there.
-func (c *toolCall) wait(ctx context.Context) (*standing, error) {
+func (c *toolCall) wait(ctx context.Context) (answer, error) {
 	name, err := c.runName()
 	if err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -28,10 +29,27 @@ func TestTools(t *testing.T) {
 	}
 	t.Run("HTTP", func(t *testing.T) { testHTTP(t, w, url) })
 	// Nothing of it can decide (A15), whatever a model asks for.
-	require.Equal(t, map[string]bool{"POST /v1/sources": true, "GET /v1/runs": true}, called.seen)
+	require.Equal(t, map[string]bool{"POST /v1/sources": true, "GET /v1/runs": true, "GET /v1/sources": true}, called.seen)
 }
 
 func testTools(t *testing.T, w *world.World, a *agent) {
+	t.Run("WhatMayBeProposedIsListedWithItsSchemas", func(t *testing.T) {
+		a := a.as(t)
+		told := a.call("list_sources", `{}`)
+		require.False(t, told.failed, told.text)
+		var list contracts.SourceList
+		require.NoError(t, json.Unmarshal([]byte(told.text), &list))
+		event := w.Update()
+		at := slices.IndexFunc(list.Sources, func(s contracts.SourceInfo) bool { return s.Source == event.Source })
+		require.GreaterOrEqual(t, at, 0, "the source that events of this world go to is not listed")
+		require.Equal(t, "inline", list.Sources[at].Mode)
+		require.Equal(t, "/proposal", *list.Sources[at].Proposal)
+		require.NotEmpty(t, list.Sources[at].Key)
+		kind := slices.IndexFunc(list.ActionTypes, func(a contracts.ActionInfo) bool { return a.ActionType == "crm.contact.update" })
+		require.Contains(t, string(list.ActionTypes[kind].Schema), `"fields"`)
+		require.Contains(t, told.Next, "propose_action")
+	})
+
 	t.Run("AProposalIsCarriedOutOnceHoweverOftenItIsProposed", func(t *testing.T) {
 		a, event := a.as(t), w.Update()
 		first := a.propose(event)
@@ -141,7 +159,7 @@ func TestNoToolDecides(t *testing.T) {
 	a := inMemory(t, mcp.Config{URL: "http://127.0.0.1:1", APIKey: "k"}, nil)
 	listed, err := a.session.ListTools(t.Context(), nil)
 	require.NoError(t, err)
-	require.Len(t, listed.Tools, 3)
+	require.Len(t, listed.Tools, 4)
 	for _, tool := range listed.Tools {
 		schema, err := json.Marshal([]any{tool.InputSchema, tool.OutputSchema, tool.Title})
 		require.NoError(t, err)
@@ -149,12 +167,12 @@ func TestNoToolDecides(t *testing.T) {
 		require.NotRegexp(t, deciding, strings.TrimPrefix(tool.Name, "wait_for_decision"), "it waits for one, and makes none")
 		require.Equal(t, tool.Name != "propose_action", tool.Annotations.ReadOnlyHint, tool.Name)
 	}
-	names := fmt.Sprint(listed.Tools[0].Name, listed.Tools[1].Name, listed.Tools[2].Name)
-	require.Equal(t, "get_statuspropose_actionwait_for_decision", names)
-	require.Nil(t, listed.Tools[1].InputSchema.(map[string]any)["default"])
-	key := listed.Tools[1].InputSchema.(map[string]any)["properties"].(map[string]any)["key"].(map[string]any)
+	names := fmt.Sprint(listed.Tools[0].Name, listed.Tools[1].Name, listed.Tools[2].Name, listed.Tools[3].Name)
+	require.Equal(t, "get_statuslist_sourcespropose_actionwait_for_decision", names)
+	require.Nil(t, listed.Tools[2].InputSchema.(map[string]any)["default"])
+	key := listed.Tools[2].InputSchema.(map[string]any)["properties"].(map[string]any)["key"].(map[string]any)
 	require.Contains(t, key["description"], "never a new id per attempt")
-	require.Contains(t, listed.Tools[1].InputSchema.(map[string]any)["required"], "key")
+	require.Contains(t, listed.Tools[2].InputSchema.(map[string]any)["required"], "key")
 }
 
 // testHTTP is what the HTTP transport refuses.

@@ -58,7 +58,7 @@ var advices = map[string]advice{
 		"nothing of this call was stored. Look at that run with " + toolStatus + ". If you changed the arguments of the " +
 		"same event, do not send them under another key: tell the user."},
 	contracts.CodeUnknownSource: {retryNever,
-		"Nothing was stored. Ask the user or Holdpoint's operator for the source's name."},
+		"Nothing was stored. Take the source's name from " + toolSources + ", or ask the user for it."},
 	contracts.CodeNotFound: {retryNever, "No event with this key or id is stored. If you proposed it and got no answer, " +
 		"propose it again with the same key."},
 }

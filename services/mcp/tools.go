@@ -15,6 +15,7 @@ import (
 
 // Names of the tools.
 const (
+	toolSources = "list_sources"
 	toolPropose = "propose_action"
 	toolStatus  = "get_status"
 	toolWait    = "wait_for_decision"
@@ -35,6 +36,12 @@ const keyMeaning = "The business event's own id, such as the ticket's or order's
 	"carried out at most once."
 
 func (s *Server) addTools() {
+	s.add(&sdk.Tool{Name: toolSources, Title: "What may be proposed",
+		Description: "Lists the sources of events that you may hand in, with the schema of their events and where their " +
+			"keys come from, and the types of actions that a proposal may name, with the schema of the change.",
+		InputSchema: schemaOf(object{}),
+		Annotations: &sdk.ToolAnnotations{ReadOnlyHint: true},
+	}, (*toolCall).sources)
 	s.add(&sdk.Tool{Name: toolPropose, Title: "Propose an action",
 		Description: "Hands in one business event with the action that you propose for it. The answer means stored and " +
 			"queued, not done. Whether and when it is done is not up to you: use " + toolWait + " or " + toolStatus +
@@ -99,7 +106,7 @@ func proposeSchema() object {
 	delete(proposal, "$schema")
 	delete(proposal, "$id")
 	return schemaOf(object{
-		"source": text(longestSource, "The source of events that this one belongs to, as Holdpoint's operator named it, "+
+		"source": text(longestSource, "The source of events that this one belongs to, as "+toolSources+" names it, "+
 			"such as crm-enrichment."),
 		"key": text(longestKey, keyMeaning),
 		"event": object{"type": "object",
@@ -115,14 +122,17 @@ type toolCall struct {
 	*sdk.CallToolRequest
 }
 
+// answer is what a tool tells where nothing went wrong.
+type answer interface{ result() *sdk.CallToolResult }
+
 // add registers a tool whose errors the model can read: a protocol error would never reach it.
-func (s *Server) add(tool *sdk.Tool, do func(*toolCall, context.Context) (*standing, error)) {
+func (s *Server) add(tool *sdk.Tool, do func(*toolCall, context.Context) (answer, error)) {
 	s.sdk.AddTool(tool, func(ctx context.Context, r *sdk.CallToolRequest) (*sdk.CallToolResult, error) {
 		told, err := do(&toolCall{s, r}, ctx)
 		if err != nil {
 			return refused(refusalOf(err, r.Params.Name)), nil
 		}
-		return answered(told), nil
+		return told.result(), nil
 	})
 }
 

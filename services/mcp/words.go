@@ -75,8 +75,8 @@ func ended(a *contracts.Answer) (meaning, next string) {
 	return words.meaning, words.next
 }
 
-// answered is a result, as text for models and as data for programs.
-func answered(s *standing) *sdk.CallToolResult {
+// result is text for models and data for programs.
+func (s *standing) result() *sdk.CallToolResult {
 	text := fmt.Sprintf("%s\nNext: %s\nRun %s, key %q, state %s%s.", s.Meaning, s.Next, s.RunID, s.IdempotencyKey, s.State,
 		after(", outcome ", s.Outcome))
 	for _, e := range s.Effects {
