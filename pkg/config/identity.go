@@ -48,6 +48,48 @@ func (t *Tenant) RolesOf(claims map[string]any) []string {
 	return slices.Compact(roles)
 }
 
+// RolesHeldBy are the roles that a sign-in gives a person, who is nil where the tenant does not know whoever signed in: those
+// of RolesOf, without the ones that other people alone can hold.
+func (t *Tenant) RolesHeldBy(p *Person, claims map[string]any) []string {
+	var roles []string
+	for _, r := range t.Roles {
+		if r.heldBy(claims) && r.admits(p) {
+			roles = append(roles, r.Name)
+		}
+	}
+	slices.Sort(roles)
+	return slices.Compact(roles)
+}
+
+// QualificationsOf are the professions in which a person is qualified, by themselves or by a role that they hold, sorted and
+// each once (P5). The person is nil where the tenant does not know whoever signed in.
+func (t *Tenant) QualificationsOf(p *Person, claims map[string]any) []string {
+	var qualifications []string
+	if p != nil {
+		qualifications = append(qualifications, p.Qualifications...)
+	}
+	for _, r := range t.Roles {
+		if r.heldBy(claims) && r.admits(p) {
+			qualifications = append(qualifications, r.Qualifications...)
+		}
+	}
+	slices.Sort(qualifications)
+	return slices.Compact(qualifications)
+}
+
+// admits reports whether the person may hold the role with the right claim.
+func (r *Role) admits(p *Person) bool {
+	return len(r.Members) == 0 || p != nil && slices.Contains(r.Members, p.ID)
+}
+
+func (t *Tenant) personByID(id string) *Person {
+	i := slices.IndexFunc(t.People, func(p *Person) bool { return p.ID == id })
+	if i < 0 {
+		return nil
+	}
+	return t.People[i]
+}
+
 func (r *Role) heldBy(claims map[string]any) bool {
 	for name, accepted := range r.Claims {
 		for _, value := range ClaimTexts(claims[name]) {

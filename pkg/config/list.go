@@ -1,7 +1,9 @@
 package config
 
 import (
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -75,6 +77,15 @@ func (o *object) texts(name string, check func(at Position, text string)) []stri
 		list = append(list, text)
 	}
 	return list
+}
+
+// choices reads a list of different texts from a closed list.
+func (o *object) choices(name string, allowed []string) []string {
+	return o.texts(name, func(at Position, text string) {
+		if !slices.Contains(allowed, text) {
+			o.problems.add(at, "%s has %s, allowed: %s", name, quote(text), strings.Join(allowed, ", "))
+		}
+	})
 }
 
 // statuses reads a list of HTTP statuses between low and high.

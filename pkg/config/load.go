@@ -25,6 +25,7 @@ const (
 	policyFile     = "policy.yaml"
 	connectorsFile = "connectors.yaml"
 	peopleFile     = "people.yaml"
+	testsFile      = "policy_tests.yaml"
 	schemasDir     = "schemas"
 )
 
@@ -32,7 +33,7 @@ const (
 func LoadDir(dir string) (*Config, error) { return Load(os.DirFS(dir)) }
 
 // Load reads and checks a configuration directory: tenants/<id>/{tenant,sources,actions,policy,connectors}.yaml,
-// tenants/<id>/people.yaml where there is one, and tenants/<id>/schemas/*.json. Its error joins an *Error for
+// tenants/<id>/people.yaml and policy_tests.yaml where there are, and tenants/<id>/schemas/*.json. Its error joins an *Error for
 // everything that is wrong, each with file, line and column. Where a connector's base_url, allowed_hosts, bearer_env or
 // bearer_file or a channel's url, allowed_hosts, secret or server hold ${NAME} or ${NAME:-default}, the environment of
 // the process is read.
@@ -121,8 +122,9 @@ type declared struct {
 
 	loader    *loader
 	folder    string
-	places    map[any]*object // a *Source, *Draft, *Action, *Rule, *Connector, *Channel or keyName to where it stands
+	places    map[any]*object // a *Source, *Draft, *Action, *Rule, *Connector, *Role, *Channel or keyName to where it stands
 	hasPeople bool            // whether there is a people.yaml
+	hasTests  bool            // whether there is a policy_tests.yaml
 }
 
 // reading is a file and what reads it.
@@ -147,6 +149,9 @@ func (l *loader) tenant(id, folder string) *Tenant {
 	}
 	if d.hasPeople {
 		readings = append(readings, reading{peopleFile, d.readPeople})
+	}
+	if d.hasTests {
+		readings = append(readings, reading{testsFile, d.readPolicyTests})
 	}
 	for _, r := range readings {
 		o := d.open(r.file)
@@ -173,17 +178,17 @@ func (d *declared) open(name string) *object {
 	return parseYAML(&d.loader.problems, file, data)
 }
 
-// checkNames refuses a misspelt file, which would silently declare nothing, and notes whether the optional one is
-// there.
+// checkNames refuses a misspelt file, which would silently declare nothing, and notes which optional ones are there.
 func (d *declared) checkNames() {
-	allowed := []string{tenantFile, sourcesFile, actionsFile, policyFile, connectorsFile, peopleFile, schemasDir,
-		promptsDir}
+	allowed := []string{tenantFile, sourcesFile, actionsFile, policyFile, connectorsFile, peopleFile, testsFile,
+		schemasDir, promptsDir}
 	entries, err := fs.ReadDir(d.loader.fsys, d.folder)
 	if err != nil {
 		d.loader.add(Position{File: d.folder}, "cannot be listed: %v", err)
 	}
 	for _, entry := range entries {
 		d.hasPeople = d.hasPeople || entry.Name() == peopleFile
+		d.hasTests = d.hasTests || entry.Name() == testsFile
 		if !strings.HasPrefix(entry.Name(), ".") && !slices.Contains(allowed, entry.Name()) {
 			d.loader.add(Position{File: path.Join(d.folder, entry.Name())}, "is not read, allowed here: %s",
 				strings.Join(allowed, ", "))

@@ -30,6 +30,8 @@ func (d *declared) readPersons(o *object) {
 			Issuer:   readIssuer(part),
 			Email:    part.address("email"),
 			Disabled: part.optFlag("disabled"),
+
+			Qualifications: part.choices("qualifications", professions),
 		}
 		calls.add(part, "id", part.at("id"), p, p.ID)
 		calls.add(part, "email", part.at("email"), p, p.Email)
@@ -93,9 +95,14 @@ func (c callings) add(o *object, name string, at Position, p *Person, text strin
 func (d *declared) readRoles(o *object) {
 	seen := map[string]Position{}
 	for _, part := range o.objects("roles") {
-		r := &Role{Name: part.id("role", slug), Claims: readClaims(part)}
+		r := &Role{Name: part.id("role", slug), Claims: readClaims(part), Members: part.texts("members", nil),
+			Qualifications: part.choices("qualifications", professions)}
+		if part.take("members") != nil && len(r.Members) == 0 { // else emptying it would let everybody in
+			part.fail("members", "must list at least one person; leave it out to let everybody hold the role who has a claim")
+		}
 		unique(seen, part, "role", r.Name)
 		part.close()
+		d.places[r] = part
 		d.Roles = append(d.Roles, r)
 	}
 }
@@ -122,7 +129,7 @@ func readClaims(o *object) map[string][]string {
 // checkPeople holds people.yaml together with the files that speak of people and roles.
 func (d *declared) checkPeople() {
 	for _, k := range d.APIKeys {
-		if k.Owner != "" && !slices.ContainsFunc(d.People, func(p *Person) bool { return p.ID == k.Owner }) {
+		if k.Owner != "" && d.personByID(k.Owner) == nil {
 			d.places[keyName(k.Name)].fail("owner", "is %s, whom people.yaml does not declare, allowed: %s", quote(k.Owner),
 				names(d.People, func(p *Person) string { return p.ID }))
 		}
@@ -135,8 +142,20 @@ func (d *declared) checkPeople() {
 	if !d.hasPeople {
 		return // nobody can sign in yet, so nobody is missing
 	}
+	for _, r := range d.Roles {
+		for _, id := range r.Members {
+			if d.personByID(id) == nil {
+				d.places[r].fail("members", "has %s, whom people does not list, allowed: %s", quote(id),
+					names(d.People, func(p *Person) string { return p.ID }))
+			}
+		}
+	}
 	for _, a := range d.Actions { // P9: a review that nobody may decide can only expire
 		d.checkRoles(d.places[a], "audience", a.Audience)
+		if e := a.Review.Escalation; e != nil {
+			d.checkRoles(d.places[a], "review", e.To)
+		}
+		d.checkReviewers(a)
 	}
 	for _, c := range d.Channels {
 		d.checkRoles(d.places[c], "roles", c.Roles)

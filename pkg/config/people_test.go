@@ -34,7 +34,7 @@ func TestPeople(t *testing.T) {
 		{"AnIssuerWithAQuery", "people.yaml", "subject: sam", "subject: sam\n    issuer: https://id.example.com/?",
 			"which must be an https URL without query or fragment"},
 		{"AnUnknownPersonSetting", "people.yaml", "subject: sam", "subject: sam\n    roles: [operator]",
-			"roles is not a known setting here, allowed: id, name, subject, issuer, email, disabled, aliases"},
+			"roles is not a known setting here, allowed: id, name, subject, issuer, email, disabled, qualifications, aliases"},
 		{"ARepeatedRole", "people.yaml", "role: operator", "role: support-lead",
 			`role "support-lead" is declared already at tenants/demo/people.yaml:35:11`},
 		{"ARoleByEmail", "people.yaml", "{groups: [operators]}", "{email: [otto@example.test]}",

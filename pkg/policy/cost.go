@@ -4,11 +4,32 @@ import (
 	"strings"
 
 	"github.com/google/cel-go/common/ast"
+	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/types"
+	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/common/types/traits"
 )
 
 // costLimit bounds one evaluation that is counted, in CEL's units: roughly one for each operation and for each ten
 // characters of text that are looked at. A rule over all 64 items of evidence takes some 500.
 const costLimit = 10_000
+
+// listCosts counts membership, which the engine has replaced, by the length of its list or object.
+type listCosts struct{}
+
+// CallCost is nil for everything else, which CEL counts itself.
+func (listCosts) CallCost(function, _ string, args []ref.Val, _ ref.Val) *uint64 {
+	if function != operators.In || len(args) != 2 {
+		return nil
+	}
+	cost := uint64(1)
+	if sized, ok := args[1].(traits.Sizer); ok {
+		if size, ok := sized.Size().(types.Int); ok {
+			cost += uint64(size)
+		}
+	}
+	return &cost
+}
 
 // shortWork is how many elementary steps an evaluation may take without being counted: some milliseconds at worst.
 const shortWork = 1 << 20

@@ -1,6 +1,9 @@
 package policy
 
 import (
+	"reflect"
+	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -86,7 +89,7 @@ func TestDecide(t *testing.T) {
 			`action.reversible && action.category == "crm_change"`,
 			`target.system == "crm" && target.record_id == "c-1"`,
 			`current_version == "7" && workflow_version.startsWith("crm-enrichment@")`,
-			`evidence.exists(e, e.source == "crm" && e.version == current_version && e.url == "")`,
+			`evidence.exists(e, e.source == "crm" && e.version == current_version && !has(e.url))`,
 			`evidence.all(e, e.observed_at > timestamp("2026-12-01T10:59:59Z"))`,
 			`proposed_change.fields.phone == "+49" && proposed_change.fields.city == null && proposed_change.ok == true`,
 			`has(proposed_change.fields.phone) && !has(proposed_change.fields.email)`,
@@ -97,7 +100,7 @@ func TestDecide(t *testing.T) {
 			`proposed_change.fields == {"city": null, "phone": "+49"} && proposed_change != proposed_change.fields`,
 			`proposed_change["ok"] == true && proposed_change.fields["phone"].size() == 3`,
 			`thresholds.limit == 1000 && thresholds.ratio < 1`,
-			`type(proposed_change.fields) == map && dyn(proposed_change.fields) != dyn("fields")`,
+			`dyn(proposed_change.fields) != proposed_change && timestamp("2026-12-01T12:00:00Z") > evidence[0].observed_at`,
 		} {
 			w.tenant.Rules = nil
 			w.rule(config.RouteAuto, when)
@@ -137,14 +140,43 @@ func TestModelSuppliedFieldsNeverLowerARoute(t *testing.T) {
 		w := newWorld(t)
 		for range rapid.IntRange(0, 4).Draw(t, "rules") {
 			route := rapid.SampledFrom([]string{"human_review", "repair", "reject"}).Draw(t, "route")
-			w.rule(route, rapid.SampledFrom([]string{"true", "false", `uncertainty == "high"`, "proposed_change.x == 1"}).
+			w.rule(route, rapid.SampledFrom([]string{"true", "false", `uncertainty == "high"`, `uncertainty != "low"`,
+				`!(uncertainty in ["low", "medium"])`, `uncertainty == ""`, "size(uncertainty) < 3", "proposed_change.x == 1"}).
 				Draw(t, "when"))
 		}
 		w.rule(config.RouteAuto, "true")
 		unstated := w.decide()
-		w.input.Uncertainty = "high"
+		w.input.Uncertainty = rapid.SampledFrom([]string{"low", "medium", "high", "none", "LOW"}).Draw(t, "uncertainty")
 		require.False(t, Stricter(unstated.Route, w.decide().Route))
 	}))
+
+	t.Run("WhatAModelCallsItselfDoesNotMakeItsRouteMoreLenient", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		w.rule(config.RouteAuto, "true")
+		w.rule(config.RouteHumanReview, `uncertainty != "low"`)
+		w.requireRoute(config.RouteHumanReview, CodeRuleMatched)
+		w.input.Uncertainty = "low"
+		w.requireRoute(config.RouteHumanReview, CodeRuleMatched)
+	})
+
+	t.Run("AnAutoRuleCannotReadWhatAModelSaysOfItself", func(t *testing.T) {
+		t.Parallel()
+		for _, when := range []string{"proposed_change.confidence > 9", `proposed_change["confidence"] > 9`,
+			"has(proposed_change.auto_reply)", `proposed_change.priority == "urgent" || true`} {
+			w := newWorld(t)
+			w.rule(config.RouteAuto, when)
+			_, err := New(w.tenant)
+			require.ErrorContains(t, err, "which a model states about itself", when)
+			w.tenant.Rules[0].Route = config.RouteReject
+			_, err = New(w.tenant)
+			require.NoError(t, err, "it may make a route stricter: %s", when)
+		}
+		w := newWorld(t)
+		w.rule(config.RouteAuto, `proposed_change.fields.priority == "low"`)
+		_, err := New(w.tenant)
+		require.NoError(t, err, "a field of the record that would change is no statement about the model")
+	})
 }
 
 func TestDecisionsAreDeterministic(t *testing.T) {
@@ -168,6 +200,30 @@ func TestDecisionsAreDeterministic(t *testing.T) {
 		require.Equal(t, want, first.Decide(w.input), "the same engine")
 		require.Equal(t, want, w.decide(), "another replica's engine")
 	})
+}
+
+// One engine serves every worker of a service.
+func TestManyDecideAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.rule(config.RouteHumanReview, `proposed_change.amount * decimal("1.5") > thresholds.limit + decimal("0.01")`)
+	w.rule(config.RouteReject, `proposed_change.fields.all(name, proposed_change.fields[name] != "blocked")`)
+	w.change(`{"amount": 99.95, "fields": {"a": "x", "b": "blocked"}}`)
+	e := w.engine()
+	want := e.Decide(w.input)
+	var done sync.WaitGroup
+	var different atomic.Int64
+	for range 8 {
+		done.Go(func() {
+			for range 50 {
+				if !reflect.DeepEqual(want, e.Decide(w.input)) {
+					different.Add(1)
+				}
+			}
+		})
+	}
+	done.Wait()
+	require.Zero(t, different.Load())
 }
 
 func TestInputsHash(t *testing.T) {

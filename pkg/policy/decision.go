@@ -20,6 +20,9 @@ const (
 	CodeUncertaintyHigh       = "uncertainty_high"
 	CodeProfession            = "profession_required"
 	CodeNearDuplicate         = "near_duplicate"
+	CodeLimitExceeded         = "limit_exceeded"
+	CodeLimitUnreadable       = "limit_unreadable"
+	CodeShadow                = "shadow_mode"
 )
 
 // Reason is one thing that bore on a decision.
@@ -27,6 +30,7 @@ type Reason struct {
 	Code    string `json:"code"`
 	RuleID  string `json:"rule_id,omitempty"`
 	Pointer string `json:"pointer,omitempty"` // JSON pointer into proposed_change, with CodeSchemaInvalid
+	Route   string `json:"route,omitempty"`   // with CodeShadow, the one that would have been taken
 	Message string `json:"message"`           // for a person to read
 }
 

@@ -17,16 +17,29 @@
 //
 // A rule that cannot be evaluated counts with its own route, and at least with human_review: a deny rule must not
 // vanish because a field is missing, and an auto rule must not pass on a guess. That holds for missing fields, wrong
-// types, panics, and expressions that go over the cost limit.
+// types, panics, and expressions that go over the cost limit. Where a result does not depend on a part that fails, as
+// in true || proposed_change.missing > 1, it stands: no value of that part would change it.
 //
 // # The expressions
 //
-// Rules are CEL with the differences that exact money wants. JSON numbers are exact decimals of any size and never pass
-// through a float; float literals, double(), / and % do not exist. Only numbers, durations and timestamps can be
-// ordered: a text on either side of < is an error, never a comparison by letters. decimal(x) turns plain decimal text
-// into a number and refuses everything else. A rule that routes auto cannot read uncertainty, which the model states
-// itself (M6).
+// Rules are CEL with the differences that exact money and a missing field want (POL-01, POL-05). JSON numbers are exact
+// decimals of any size and never pass through a float; float literals, double(), / and % do not exist. Only numbers,
+// durations and timestamps can be ordered: a text on either side of < is an error, never a comparison by letters.
+// decimal(x) turns plain decimal text into a number and refuses everything else.
 //
-// What CEL keeps is that values of two types are unequal, not an error: proposed_change.kind != "large" holds for null.
-// The schema of the action type is what pins the types down.
+// Values of two types cannot be compared, either way round: kind != "large" is an error for null and for 7, and so is
+// !(kind in ["large"]). A field is compared with null by writing null. has(x.y) tells whether there is a field, and is
+// an error where it is null. What a proposal leaves out beside its change (current_version, a member of its evidence)
+// is an error to read. There are no conversions between types besides decimal(), timestamp() and duration() of texts,
+// and no type(): the schema of the action type is what pins the types down, and holds before any rule is asked.
+//
+// # What a model says of itself
+//
+// It never makes a route more lenient (M6). An auto rule cannot read uncertainty, nor confidence, auto_reply or
+// priority of a change; and a rule that reads uncertainty matches as well where it would with none stated.
+//
+// # Before it decides
+//
+// New reports every mistake of the rules at its place in the file. Check finds rules that can never fire and what
+// nothing reads; RunTests decides on the intents of policy_tests.yaml and compares (P7).
 package policy

@@ -8,19 +8,21 @@ import (
 
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/interpreter"
 
 	"github.com/holdpoint/holdpoint/pkg/config"
 )
 
 // EngineVersion names what decides besides the configuration: this package's semantics and the expression library. It
 // is stored with every decision, because a library's upgrade can change a verdict.
-const EngineVersion = "1+cel-go-0.31.0"
+const EngineVersion = "2+cel-go-0.31.0"
 
 // Engine decides for one tenant under one version of its policy. It is immutable and safe for concurrent use.
 type Engine struct {
 	version   string
 	workflows []string
 	actions   map[string]*action
+	rules     []*rule // all of them, in the order of the file
 }
 
 // action is a registered type, ready to be decided on.
@@ -28,8 +30,8 @@ type action struct {
 	*config.Action
 
 	schema     *config.Validator
-	thresholds ref.Val // name to number
-	rules      []*rule // those for this type and for "*", in the order of the file
+	registered map[string]ref.Val // what rules can read of the declaration
+	rules      []*rule            // those for this type and for "*", in the order of the file
 }
 
 // New compiles the tenant's rules and schemas. Its error joins a *config.Error for every rule that does not compile.
@@ -57,6 +59,7 @@ func New(tenant *config.Tenant) (*Engine, error) {
 			errs = append(errs, err)
 			continue
 		}
+		e.rules = append(e.rules, compiled)
 		for _, a := range tenant.Actions {
 			if r.Action == "*" || r.Action == a.Type {
 				e.actions[a.Type].rules = append(e.actions[a.Type].rules, compiled)
@@ -80,7 +83,8 @@ func newAction(a *config.Action) (*action, error) {
 		}
 		numbers[types.String(name)] = n
 	}
-	return &action{Action: a, schema: schema, thresholds: types.NewRefValMap(types.DefaultTypeAdapter, numbers)}, err
+	thresholds := types.NewRefValMap(types.DefaultTypeAdapter, numbers)
+	return &action{Action: a, schema: schema, registered: registered(a, thresholds)}, err
 }
 
 // PolicyVersion is the version that decisions of this engine carry; health checks show it.
@@ -110,8 +114,9 @@ func (e *Engine) Decide(in Input) Decision {
 
 func (a *action) applyRules(d *Decision, vars *variables) {
 	matched := false
+	frame := interpreter.AsFrame(vars)
 	for _, r := range a.rules {
-		switch match, err := r.matches(vars); {
+		switch match, err := r.applies(vars, frame); {
 		case err != nil:
 			route := r.Route
 			if !Stricter(route, config.RouteHumanReview) {

@@ -3,7 +3,7 @@ package policy
 import (
 	"crypto/sha256"
 	"encoding/binary"
-	"hash"
+	"sync"
 	"time"
 
 	"github.com/holdpoint/holdpoint/pkg/canonical"
@@ -36,15 +36,14 @@ const inputsVersion = 1
 // hash digests every field, each with its length before it, so that no two inputs run together. The size is that of all
 // that a rule can look at: at least one for each item and each character.
 func (in *Input) hash() (sum canonical.Digest, size int) {
-	d := digester{h: sha256.New()}
+	room, _ := rooms.Get().(*[1024]byte)
+	defer rooms.Put(room)
+	d := digester{buf: room[:0]}
 	d.number(inputsVersion)
 	d.text(in.ActionType)
 	d.text(in.Target.System)
 	d.text(in.Target.RecordID)
-	d.buf = in.ProposedChange.AppendCanonical(d.buf[:0])
-	change := sha256.Sum256(d.buf)
-	d.size += len(d.buf)
-	d.h.Write(change[:])
+	d.value(in.ProposedChange)
 	d.text(in.CurrentVersion)
 	d.number(int64(len(in.Evidence)))
 	for _, e := range in.Evidence {
@@ -56,24 +55,31 @@ func (in *Input) hash() (sum canonical.Digest, size int) {
 	d.text(in.WorkflowVersion)
 	d.text(in.Uncertainty)
 	d.number(in.Now.UnixMicro())
-	d.h.Sum(sum[:0])
-	return sum, d.size
+	return sha256.Sum256(d.buf), d.size
 }
 
+// rooms are used again by one decision after the other; what does not fit grows out of them.
+var rooms = sync.Pool{New: func() any { return new([1024]byte) }}
+
+// digester collects what is digested, in one pass over all of it.
 type digester struct {
-	h    hash.Hash
 	buf  []byte
 	size int
 }
 
-func (d *digester) number(n int64) {
-	d.buf = binary.BigEndian.AppendUint64(d.buf[:0], uint64(n))
-	d.h.Write(d.buf)
-}
+func (d *digester) number(n int64) { d.buf = binary.BigEndian.AppendUint64(d.buf, uint64(n)) }
 
 func (d *digester) text(s string) {
 	d.number(int64(len(s)))
 	d.size += len(s) + 1
-	d.buf = append(d.buf[:0], s...)
-	d.h.Write(d.buf)
+	d.buf = append(d.buf, s...)
+}
+
+// value stands there as its own digest, which has one length.
+func (d *digester) value(v canonical.Value) {
+	start := len(d.buf)
+	d.buf = v.AppendCanonical(d.buf)
+	d.size += len(d.buf) - start
+	sum := sha256.Sum256(d.buf[start:])
+	d.buf = append(d.buf[:start], sum[:]...)
 }

@@ -105,6 +105,14 @@ func plainDecimal(text string) (ref.Val, error) {
 	return numberOf(v), nil
 }
 
+func isNumber(v ref.Val) bool {
+	switch v.(type) {
+	case types.Int, decimal:
+		return true
+	}
+	return false
+}
+
 // asDecimal widens either form; false for everything that is no number.
 func asDecimal(v ref.Val) (decimal, bool) {
 	switch n := v.(type) {

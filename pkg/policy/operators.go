@@ -7,19 +7,25 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/env"
 	"github.com/google/cel-go/common/operators"
+	"github.com/google/cel-go/common/overloads"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
 )
 
-// excluded is what CEL's standard library may not do here. Order and arithmetic are defined anew below; division and
-// double would round.
+// excluded is what CEL's standard library may not do here. Order, arithmetic, has and what reads times are defined
+// anew; division and double would round; the other conversions and type would make a wrong type right, or let it be
+// asked for (POL-01): they read "5" as 5, and null as something that is no text.
 func excluded() *env.LibrarySubset {
 	subset := env.NewLibrarySubset()
 	for _, name := range []string{operators.Less, operators.LessEquals, operators.Greater, operators.GreaterEquals,
-		operators.Add, operators.Subtract, operators.Multiply, operators.Divide, operators.Modulo, "double", "uint"} {
+		operators.Add, operators.Subtract, operators.Multiply, operators.Divide, operators.Modulo,
+		overloads.TypeConvertTimestamp, overloads.TypeConvertDuration, overloads.TypeConvertDouble,
+		overloads.TypeConvertUint, overloads.TypeConvertInt, overloads.TypeConvertBool, overloads.TypeConvertString,
+		overloads.TypeConvertBytes, overloads.TypeConvertType} {
 		subset.ExcludeFunctions = append(subset.ExcludeFunctions, env.NewFunction(name))
 	}
+	subset.ExcludeMacros = []string{operators.Has}
 	return subset
 }
 
@@ -61,6 +67,9 @@ func order(a, b ref.Val) (int, error) {
 			return cmp.Compare(x, y), nil
 		}
 	}
+	if x, y, _, ok := alignSmall(a, b); ok {
+		return cmp.Compare(x, y), nil
+	}
 	x, ok1 := asDecimal(a)
 	y, ok2 := asDecimal(b)
 	if ok1 && ok2 {
@@ -71,7 +80,7 @@ func order(a, b ref.Val) (int, error) {
 			return int(sign), nil
 		}
 	}
-	return 0, errors.New("cannot order " + a.Type().TypeName() + " and " + b.Type().TypeName() +
+	return 0, errors.New("cannot order " + kindOf(a) + " and " + kindOf(b) +
 		"; only numbers, durations and timestamps have an order")
 }
 
@@ -85,56 +94,59 @@ func arithmetic() []cel.EnvOption {
 			overload(operators.Add, "list", list, list),
 			cel.SingletonBinaryBinding(add)),
 		cel.Function(operators.Subtract, overload(operators.Subtract, "int", cel.IntType, cel.DynType),
-			cel.SingletonBinaryBinding(exactly("-", func(a, b decimal) decimal {
-				x, y, exponent := align(a, b)
-				return decimal{x.Sub(x, y), exponent}
-			}))),
+			cel.SingletonBinaryBinding(subtract)),
 		cel.Function(operators.Multiply, overload(operators.Multiply, "int", cel.IntType, cel.DynType),
-			cel.SingletonBinaryBinding(exactly("*", func(a, b decimal) decimal {
-				return decimal{a.scaled(0).Mul(a.coefficient, b.coefficient), a.exponent + b.exponent}
-			}))),
+			cel.SingletonBinaryBinding(multiply)),
 	}
 }
-
-var addNumbers = exactly("+", func(a, b decimal) decimal {
-	x, y, exponent := align(a, b)
-	return decimal{x.Add(x, y), exponent}
-})
 
 func add(a, b ref.Val) ref.Val {
-	_, text := a.(types.String)
-	if adder, ok := a.(traits.Adder); ok && (text || a.Type() == types.ListType) {
-		return adder.Add(b) // an error where b is something else
-	}
-	return addNumbers(a, b)
-}
-
-func exactly(symbol string, compute func(a, b decimal) decimal) func(a, b ref.Val) ref.Val {
-	return func(a, b ref.Val) ref.Val {
-		x, ok1 := asDecimal(a)
-		y, ok2 := asDecimal(b)
-		if !ok1 || !ok2 {
-			return types.NewErr("cannot compute %s %s %s", a.Type().TypeName(), symbol, b.Type().TypeName())
+	if !isNumber(a) {
+		if adder, ok := a.(traits.Adder); ok && (a.Type() == types.StringType || a.Type() == types.ListType) {
+			return adder.Add(b) // an error where b is something else
 		}
-		return compute(x, y).number()
 	}
+	if x, y, exponent, ok := alignSmall(a, b); ok {
+		if sum := x + y; (sum > x) == (y > 0) {
+			return smallNumber(sum, exponent)
+		}
+	}
+	return exactly("+", a, b, func(a, b decimal) decimal {
+		x, y, exponent := align(a, b)
+		return decimal{x.Add(x, y), exponent}
+	})
 }
 
-// decimalFunction declares decimal(x): a number as it is, or one written as plain text.
-func decimalFunction() cel.EnvOption {
-	return cel.Function("decimal", cel.Overload("decimal_dyn", []*cel.Type{cel.DynType}, cel.DynType,
-		cel.UnaryBinding(func(v ref.Val) ref.Val {
-			if _, ok := asDecimal(v); ok {
-				return v
-			}
-			text, ok := v.(types.String)
-			if !ok {
-				return types.NewErr("decimal() takes a number or a plain decimal text, found %s", v.Type().TypeName())
-			}
-			n, err := plainDecimal(string(text))
-			if err != nil {
-				return types.NewErr("decimal() was given %v", err)
-			}
-			return n
-		})))
+func subtract(a, b ref.Val) ref.Val {
+	if x, y, exponent, ok := alignSmall(a, b); ok {
+		if difference := x - y; (difference < x) == (y > 0) {
+			return smallNumber(difference, exponent)
+		}
+	}
+	return exactly("-", a, b, func(a, b decimal) decimal {
+		x, y, exponent := align(a, b)
+		return decimal{x.Sub(x, y), exponent}
+	})
+}
+
+func multiply(a, b ref.Val) ref.Val {
+	x, xe, ok1 := small(a)
+	y, ye, ok2 := small(b)
+	if ok1 && ok2 {
+		if product, ok := times(x, y); ok {
+			return smallNumber(product, xe+ye)
+		}
+	}
+	return exactly("*", a, b, func(a, b decimal) decimal {
+		return decimal{a.scaled(0).Mul(a.coefficient, b.coefficient), a.exponent + b.exponent}
+	})
+}
+
+func exactly(symbol string, a, b ref.Val, compute func(a, b decimal) decimal) ref.Val {
+	x, ok1 := asDecimal(a)
+	y, ok2 := asDecimal(b)
+	if !ok1 || !ok2 {
+		return types.NewErr("cannot compute %s %s %s", kindOf(a), symbol, kindOf(b))
+	}
+	return compute(x, y).number()
 }

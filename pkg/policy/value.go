@@ -27,31 +27,50 @@ func valueOf(v canonical.Value) ref.Val {
 		}
 		return types.NewRefValList(types.DefaultTypeAdapter, items)
 	case canonical.Object:
-		return object{v}
+		return &object{v: v}
 	}
 	return types.NullValue
 }
 
-// object is a JSON object as a CEL map.
-type object struct{ v canonical.Value }
+// object is a JSON object as a CEL map. It belongs to one decision.
+type object struct {
+	v    canonical.Value
+	seen []member // what rules have looked up, for the rules that look it up again
+}
 
-var _ traits.Mapper = object{}
+type member struct {
+	name  string
+	value ref.Val // nil where there is none
+}
+
+// mostSeen bounds what is kept: beyond it, looking through it would take longer than reading the member again.
+const mostSeen = 16
+
+var _ traits.Mapper = (*object)(nil)
 
 // Find looks a member up by its exact name.
-func (o object) Find(key ref.Val) (ref.Val, bool) {
-	name, ok := key.(types.String)
+func (o *object) Find(key ref.Val) (ref.Val, bool) {
+	text, ok := key.(types.String)
 	if !ok {
 		return types.MaybeNoSuchOverloadErr(key), false
 	}
-	member, found := o.v.Get(string(name))
-	if !found {
-		return nil, false
+	for i := range o.seen {
+		if o.seen[i].name == string(text) {
+			return o.seen[i].value, o.seen[i].value != nil
+		}
 	}
-	return valueOf(member), true
+	m := member{name: string(text)}
+	if found, ok := o.v.Get(m.name); ok {
+		m.value = valueOf(found)
+	}
+	if len(o.seen) < mostSeen {
+		o.seen = append(o.seen, m)
+	}
+	return m.value, m.value != nil
 }
 
 // Get is an error where there is no such member.
-func (o object) Get(key ref.Val) ref.Val {
+func (o *object) Get(key ref.Val) ref.Val {
 	value, found := o.Find(key)
 	switch {
 	case found:
@@ -63,7 +82,7 @@ func (o object) Get(key ref.Val) ref.Val {
 }
 
 // Contains is CEL's in.
-func (o object) Contains(key ref.Val) ref.Val {
+func (o *object) Contains(key ref.Val) ref.Val {
 	value, found := o.Find(key)
 	if value != nil && types.IsError(value) {
 		return value
@@ -72,10 +91,10 @@ func (o object) Contains(key ref.Val) ref.Val {
 }
 
 // Size counts the members.
-func (o object) Size() ref.Val { return types.Int(o.v.Len()) }
+func (o *object) Size() ref.Val { return types.Int(o.v.Len()) }
 
 // Iterator yields the names in canonical order.
-func (o object) Iterator() traits.Iterator {
+func (o *object) Iterator() traits.Iterator {
 	names := make([]string, 0, o.v.Len())
 	for name := range o.v.Members() {
 		names = append(names, name)
@@ -84,8 +103,8 @@ func (o object) Iterator() traits.Iterator {
 }
 
 // Equal compares member by member.
-func (o object) Equal(other ref.Val) ref.Val {
-	if same, ok := other.(object); ok {
+func (o *object) Equal(other ref.Val) ref.Val {
+	if same, ok := other.(*object); ok {
 		return types.Bool(o.v.Equal(same.v))
 	}
 	m, ok := other.(traits.Mapper)
@@ -102,12 +121,12 @@ func (o object) Equal(other ref.Val) ref.Val {
 }
 
 // ConvertToNative is refused: nothing outside a rule reads its values.
-func (o object) ConvertToNative(to reflect.Type) (any, error) {
+func (o *object) ConvertToNative(to reflect.Type) (any, error) {
 	return nil, fmt.Errorf("an object cannot be converted to %s", to)
 }
 
 // ConvertToType knows map and type.
-func (o object) ConvertToType(to ref.Type) ref.Val {
+func (o *object) ConvertToType(to ref.Type) ref.Val {
 	switch to {
 	case types.MapType:
 		return o
@@ -118,7 +137,7 @@ func (o object) ConvertToType(to ref.Type) ref.Val {
 }
 
 // Type is map.
-func (o object) Type() ref.Type { return types.MapType }
+func (o *object) Type() ref.Type { return types.MapType }
 
 // Value is the JSON value.
-func (o object) Value() any { return o.v }
+func (o *object) Value() any { return o.v }

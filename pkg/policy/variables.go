@@ -4,6 +4,8 @@ import (
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+
+	"github.com/holdpoint/holdpoint/pkg/config"
 )
 
 // newEnv declares what a rule can see. Names with a dot are variables of their own, so that a misspelt one is found
@@ -23,66 +25,101 @@ func newEnv() (*cel.Env, error) {
 		cel.Variable("current_version", cel.StringType),
 		cel.Variable("workflow_version", cel.StringType),
 		cel.Variable("uncertainty", cel.StringType),
-		decimalFunction(),
 	}
+	options = append(options, functions()...)
 	options = append(options, ordering()...)
 	options = append(options, arithmetic()...)
 	return cel.NewCustomEnv(options...)
 }
 
-// variables shows one input to the rules of one action. It is read while a rule runs, and not shared.
+// variables shows one input to the rules of one action. It is read while a rule runs, and not shared. What a proposal
+// leaves out is an error to read, and no member of its evidence, so that two things that are left out are not equal
+// (POL-01); uncertainty alone is "" where nothing is stated, since it can only make a route stricter.
 type variables struct {
 	in     *Input
 	action *action
 	size   int // of the input
 
-	evidence ref.Val // made when first asked for
+	change, evidence ref.Val    // made when first asked for
+	texts            [4]ref.Val // likewise
 }
 
 // ResolveName is how CEL reads a variable.
 func (v *variables) ResolveName(name string) (any, bool) {
 	switch name {
-	case "action.type":
-		return types.String(v.action.Type), true
-	case "action.risk":
-		return types.String(v.action.Risk), true
-	case "action.reversible":
-		return types.Bool(v.action.Reversible), true
-	case "action.category":
-		return types.String(v.action.Category), true
 	case "proposed_change":
-		return valueOf(v.in.ProposedChange), true
-	case "target.system":
-		return types.String(v.in.Target.System), true
-	case "target.record_id":
-		return types.String(v.in.Target.RecordID), true
+		if v.change == nil {
+			v.change = valueOf(v.in.ProposedChange)
+		}
+		return v.change, true
 	case "evidence":
-		return v.evidenceList(), true
-	case "thresholds":
-		return v.action.thresholds, true
+		if v.evidence == nil {
+			v.evidence = evidenceList(v.in.Evidence)
+		}
+		return v.evidence, true
+	case "target.system":
+		return v.given(0, name, v.in.Target.System), true
+	case "target.record_id":
+		return v.given(1, name, v.in.Target.RecordID), true
 	case "current_version":
-		return types.String(v.in.CurrentVersion), true
+		return v.given(2, name, v.in.CurrentVersion), true
 	case "workflow_version":
-		return types.String(v.in.WorkflowVersion), true
+		return v.given(3, name, v.in.WorkflowVersion), true
 	case "uncertainty":
 		return types.String(v.in.Uncertainty), true
 	}
-	return nil, false
+	value, found := v.action.registered[name]
+	return value, found
 }
 
 // Parent is none.
 func (v *variables) Parent() cel.Activation { return nil }
 
-func (v *variables) evidenceList() ref.Val {
-	if v.evidence != nil {
-		return v.evidence
+// registered are the variables that an action type's declaration fills.
+func registered(a *config.Action, thresholds ref.Val) map[string]ref.Val {
+	return map[string]ref.Val{
+		"action.type":       types.String(a.Type),
+		"action.risk":       types.String(a.Risk),
+		"action.reversible": types.Bool(a.Reversible),
+		"action.category":   types.String(a.Category),
+		"thresholds":        thresholds,
 	}
-	items := make([]ref.Val, len(v.in.Evidence))
-	for i, e := range v.in.Evidence {
-		items[i] = types.NewStringInterfaceMap(types.DefaultTypeAdapter, map[string]any{
-			"source": e.Source, "version": e.Version, "url": e.URL, "observed_at": e.ObservedAt,
-		})
+}
+
+func (v *variables) given(i int, name, text string) ref.Val {
+	if v.texts[i] == nil {
+		v.texts[i] = types.String(text)
+		if text == "" {
+			v.texts[i] = types.NewErr("%s is missing", name)
+		}
 	}
-	v.evidence = types.NewRefValList(types.DefaultTypeAdapter, items)
-	return v.evidence
+	return v.texts[i]
+}
+
+// Names of what evidence says.
+var (
+	evidenceSource  ref.Val = types.String("source")
+	evidenceVersion ref.Val = types.String("version")
+	evidenceURL     ref.Val = types.String("url")
+	evidenceTime    ref.Val = types.String("observed_at")
+)
+
+func evidenceList(evidence []Evidence) ref.Val {
+	items := make([]ref.Val, len(evidence))
+	for i, e := range evidence {
+		members := make(map[ref.Val]ref.Val, 4)
+		said := func(name ref.Val, text string) {
+			if text != "" {
+				members[name] = types.String(text)
+			}
+		}
+		said(evidenceSource, e.Source)
+		said(evidenceVersion, e.Version)
+		said(evidenceURL, e.URL)
+		if !e.ObservedAt.IsZero() {
+			members[evidenceTime] = types.Timestamp{Time: e.ObservedAt}
+		}
+		items[i] = types.NewRefValMap(types.DefaultTypeAdapter, members)
+	}
+	return types.NewRefValList(types.DefaultTypeAdapter, items)
 }

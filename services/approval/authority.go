@@ -98,7 +98,7 @@ func (t *tenant) mayDecide(who *identity, card *ledger.Card, w want, rolesMaxAge
 	if !who.holds(t, card.Audience) {
 		return &refusal{codeWrongRole, "This is decided by " + strings.Join(card.Audience, " or ") + ", which is no role of yours."}
 	}
-	if rule.Profession != "" && !slices.Contains(who.roles(t), rule.Profession) {
+	if rule.Profession != "" && !slices.Contains(t.QualificationsOf(who.person(t), who.Claims), rule.Profession) {
 		return &refusal{codeUnqualified, "This needs somebody qualified in: " + rule.Profession + "."}
 	}
 	if p := who.secondAccount(t); p != nil {
@@ -179,7 +179,7 @@ func (t *tenant) sentTo(who *identity, recipient string) bool {
 // authority is what the decision relied on, as it is stored with it (A4).
 func (t *tenant) authority(who *identity) []byte {
 	text, _ := json.Marshal(map[string]any{ // strings and times always marshal
-		"roles": who.roles(t), "issuer": who.Issuer, "subject": who.Subject, "name": who.Name, "email": who.Email,
+		"roles": who.roles(t), "qualifications": t.QualificationsOf(who.person(t), who.Claims), "issuer": who.Issuer, "subject": who.Subject, "name": who.Name, "email": who.Email,
 		"signed_in_at": who.SignedInAt, "claims_at": who.ClaimsAt, "configuration_person": personID(who.person(t)),
 		"claims": t.roleClaims(who.Claims),
 	})

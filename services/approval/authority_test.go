@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 	"time"
@@ -30,7 +31,7 @@ func office(t *testing.T) (*tenant, *ledger.Card, func(subject string, groups ..
 		Roles: []*config.Role{
 			{Name: "support-lead", Claims: map[string][]string{"groups": {"support-leads"}}},
 			{Name: "operator", Claims: map[string][]string{"groups": {"operators"}}},
-			{Name: "medical", Claims: map[string][]string{"licences": {"md"}}},
+			{Name: "doctor", Claims: map[string][]string{"licences": {"md"}}, Qualifications: []string{"medical"}},
 		},
 		Actions: []*config.Action{{Type: "payment.refund", Review: config.ReviewRule{Quorum: 1, TypedReason: true, RecentSignIn: 15 * time.Minute}}},
 		Sources: []*config.Source{{ID: "support-refunds", Requester: "/requested_by"}, {ID: "machine"}},
@@ -56,6 +57,11 @@ func TestMayDecide(t *testing.T) {
 	t.Parallel()
 	approve := want{Decision: ledger.Approve, Reason: "because"}
 	reject := want{Decision: ledger.Reject, Reason: "because"}
+	licensed := func(as func(string, ...string) *identity) *identity {
+		who := as("sub-nora", "support-leads")
+		who.Claims["licences"] = "md"
+		return who
+	}
 	for name, c := range map[string]struct {
 		who    func(as func(string, ...string) *identity) *identity
 		want   want
@@ -122,11 +128,37 @@ func TestMayDecide(t *testing.T) {
 			want: want{Decision: ledger.Approve, Reason: strings.Repeat("ä", longestReason+1)}, code: codeReasonLong},
 		"WithoutTheQualification": {who: func(as func(string, ...string) *identity) *identity { return as("sub-nora", "support-leads") },
 			want: approve, change: func(t *tenant, _ *ledger.Card) { t.actions["payment.refund"].Profession = "medical" }, code: codeUnqualified},
-		"WithTheQualification": {who: func(as func(string, ...string) *identity) *identity {
-			who := as("sub-nora", "support-leads")
-			who.Claims["licences"] = "md"
-			return who
-		}, want: approve, change: func(t *tenant, _ *ledger.Card) { t.actions["payment.refund"].Profession = "medical" }},
+		"RejectingWithoutTheQualification": {who: func(as func(string, ...string) *identity) *identity {
+			return as("sub-nora", "support-leads")
+		}, want: reject, change: func(t *tenant, _ *ledger.Card) { t.actions["payment.refund"].Profession = "medical" }, code: codeUnqualified},
+		"WithTheQualificationOfARole": {who: licensed, want: approve,
+			change: func(t *tenant, _ *ledger.Card) { t.actions["payment.refund"].Profession = "medical" }},
+		"WithTheQualificationOfARoleOfOtherPeople": {who: licensed, want: approve, change: func(t *tenant, _ *ledger.Card) {
+			t.actions["payment.refund"].Profession = "medical"
+			t.Roles[2].Members = []string{"rita"}
+		}, code: codeUnqualified},
+		"WithTheirOwnQualification": {who: func(as func(string, ...string) *identity) *identity { return as("sub-nora", "support-leads") },
+			want: approve, change: func(t *tenant, _ *ledger.Card) {
+				t.actions["payment.refund"].Profession = "child_safety"
+				t.People[1].Qualifications = []string{"legal", "child_safety"}
+			}},
+		"WithAnotherQualification": {who: func(as func(string, ...string) *identity) *identity { return as("sub-nora", "support-leads") },
+			want: approve, change: func(t *tenant, _ *ledger.Card) {
+				t.actions["payment.refund"].Profession = "medical"
+				t.People[1].Qualifications = []string{"legal", "structural"}
+			}, code: codeUnqualified},
+		"ARoleNamedLikeTheProfessionIsNoQualification": {who: licensed, want: approve, change: func(t *tenant, _ *ledger.Card) {
+			t.actions["payment.refund"].Profession = "legal"
+			t.Roles[2].Name = "legal"
+		}, code: codeUnqualified},
+		"OneOfTheMembersOfTheRole": {who: func(as func(string, ...string) *identity) *identity { return as("sub-nora", "support-leads") },
+			want: approve, change: func(t *tenant, _ *ledger.Card) { t.Roles[0].Members = []string{"rita", "nora"} }},
+		"AMemberWithoutTheClaim": {who: func(as func(string, ...string) *identity) *identity { return as("sub-nora", "sales") },
+			want: approve, change: func(t *tenant, _ *ledger.Card) { t.Roles[0].Members = []string{"nora"} }, code: codeWrongRole},
+		"NoMemberOfTheRole": {who: func(as func(string, ...string) *identity) *identity { return as("sub-nora", "support-leads") },
+			want: approve, change: func(t *tenant, _ *ledger.Card) { t.Roles[0].Members = []string{"rita"} }, code: codeWrongRole},
+		"AStrangerToARoleWithMembers": {who: func(as func(string, ...string) *identity) *identity { return as("sub-new", "support-leads") },
+			want: approve, change: func(t *tenant, _ *ledger.Card) { t.Roles[0].Members = []string{"nora"} }, code: codeWrongRole},
 		"SomethingThatIsNoDecision": {who: func(as func(string, ...string) *identity) *identity { return as("sub-nora", "support-leads") },
 			want: want{Decision: "postpone"}, code: codeBadDecision},
 	} {
@@ -145,6 +177,20 @@ func TestMayDecide(t *testing.T) {
 			require.Equal(t, c.code, no.Code, no.Detail)
 		})
 	}
+}
+
+// TestAuthority: the roles and qualifications that a decision relies on are stored with it (A4, P5).
+func TestAuthority(t *testing.T) {
+	t.Parallel()
+	ten, _, as := office(t)
+	who := as("sub-nora", "support-leads", "operators")
+	who.Claims["licences"] = "md"
+	ten.Roles[1].Members = []string{"rita"}
+	ten.People[1].Qualifications = []string{"legal"}
+	var stored struct{ Roles, Qualifications []string }
+	require.NoError(t, json.Unmarshal(ten.authority(who), &stored))
+	require.Equal(t, []string{"doctor", "support-lead"}, stored.Roles, "without the role that has other members")
+	require.Equal(t, []string{"legal", "medical"}, stored.Qualifications)
 }
 
 // TestTwoPeople: where it is not known who asked, two different people decide (APR-10).

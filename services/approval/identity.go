@@ -44,8 +44,9 @@ func (who *identity) disabled(t *tenant) bool {
 	return p != nil && p.Disabled
 }
 
-// roles that the person holds in the tenant, by the configuration as it is now.
-func (who *identity) roles(t *tenant) []string { return t.RolesOf(who.Claims) }
+// roles that the person holds in the tenant, by the configuration as it is now: the claims give them, and where a role has members,
+// to these alone.
+func (who *identity) roles(t *tenant) []string { return t.RolesHeldBy(who.person(t), who.Claims) }
 
 // holds reports whether the person has one of the roles.
 func (who *identity) holds(t *tenant, roles []string) bool {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/holdpoint/holdpoint/pkg/ledger"
 	"github.com/holdpoint/holdpoint/services/holdpoint/roster"
 )
 
@@ -25,7 +26,11 @@ func main() {
 	}
 	root.AddCommand(upCommand(), migrateCommand(), explainCommand(), killSwitchCommand(), approvalsCommand(), resolveCommand(), parkedCommand(), contractsCommand(), sandboxCommand(), demoSignInCommand(), sitesCommand(), natsConfigCommand(), proposerCommand(), mcpCommand())
 	for _, d := range roster.Services {
-		root.AddCommand(serveCommand(d))
+		serve := serveCommand(d)
+		if d.Name == ledger.Policy {
+			addPolicyVerbs(serve)
+		}
+		root.AddCommand(serve)
 	}
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "holdpoint:", err)
