@@ -112,6 +112,8 @@ var journeys = map[string][]journey{
 		{name: "late report on a disputed effect", keyed: true, run: lateReport, late: []string{before}, ends: withheld},
 	},
 
+	"reconciler/return_draws": {{name: "start", run: start}},
+
 	"operator/resolve":         {{name: "effect held as unauthorized", keyed: true, run: resolveHeld}},
 	"operator/set_kill_switch": {{name: "effect while the switch is closed", run: closeSwitch}},
 	"operator/settle_parked":   {{name: "parked event, corrected", run: replayParked}},

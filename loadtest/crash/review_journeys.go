@@ -8,6 +8,8 @@ import (
 // reached by every event alike or has nothing to do with decisions.
 var reviewJourneys = refunding(map[string][]journey{
 	"approval/announce":      {{name: "request that nobody was told of", run: untold}},
+	"approval/remind":        {{name: "request that waits for long", run: waitsLong}},
+	"approval/escalate":      {{name: "request that waits for long", run: waitsLong}},
 	"approval/take_notices":  {{name: "message that failed before", run: toldAgain}},
 	"approval/mint_token":    {{name: "message with a link", keyed: true, run: untold}},
 	"approval/record_notice": {{name: "message that was sent", run: untold}},

@@ -94,6 +94,37 @@ func toldAgain(ctx context.Context, t *trial) error {
 	return t.approved(ctx)
 }
 
+// waitsLong leaves a request undecided until it is time to remind, and to let more people decide. The service dies of it, and
+// everybody is told again all the same (A12).
+func waitsLong(ctx context.Context, t *trial) error {
+	if err := t.quiet(ctx, ledger.Approval); err != nil {
+		return err
+	}
+	if err := t.asked(ctx); err != nil {
+		return err
+	}
+	if err := t.told(ctx); err != nil {
+		return err
+	}
+	t.down(ledger.Approval)
+	_, err := t.db.Exec(ctx, `update approvals set remind_at = clock_timestamp(), escalate_at = clock_timestamp() where run_id = $1`,
+		t.runID)
+	if err = errors.Join(err, t.arm()); err != nil {
+		return err
+	}
+	if err := t.strike(ctx); err != nil {
+		return err
+	}
+	if err := t.until(ctx, "the request to have been reminded of and to have escalated", `exists (select from approvals a
+  where a.run_id = r.run_id and a.remind_at is null and a.escalate_at is null)`); err != nil {
+		return err
+	}
+	if err := t.told(ctx); err != nil {
+		return err
+	}
+	return t.approved(ctx)
+}
+
 // linkPattern is a link in a message, with its token.
 var linkPattern = regexp.MustCompile(`/l/([A-Za-z0-9_-]{43})\b`)
 

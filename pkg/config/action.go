@@ -5,7 +5,7 @@ var (
 	risks      = []string{RiskLow, RiskMedium, RiskHigh}
 	categories = []string{"", "customer_message", CategoryPayment, "discount", "account_change", "crm_change", "deletion",
 		"publication", "access_right"}
-	professions = []string{"", "medical", "legal", "regulated_finance", "child_safety", "structural"}
+	professions = []string{"medical", "legal", "regulated_finance", "child_safety", "structural"}
 )
 
 // CategoryPayment is the sensitivity category of payments and refunds, which P6 names.
@@ -22,17 +22,20 @@ func (d *declared) readActions(o *object) {
 			Risk:          part.oneOf("risk", risks...),
 			Reversible:    part.flag("reversible"),
 			Category:      part.oneOf("category", categories...),
-			Profession:    part.oneOf("profession", professions...),
+			Shadow:        part.optFlag("shadow"),
+			Profession:    part.oneOf("profession", append([]string{""}, professions...)...),
 			Thresholds:    part.decimals("thresholds"),
 			Audience:      part.texts("audience", nil),
 			DecideWithin:  part.duration("decide_within", 0),
 			ExecuteWithin: part.duration("execute_within", 0),
 			Rejection:     part.text("rejection"),
+			pos:           part.pos,
 		}
 		a.Schema = d.schema(part, true)
 		a.Evidence = readEvidence(part)
-		a.Review = readReview(part, a.Risk)
+		a.Review = readReview(part, a.Risk, a.DecideWithin)
 		a.NearDuplicate = readNearDuplicate(part)
+		a.Limits = readLimits(part)
 		if len(a.Audience) == 0 { // P9: a review that nobody may decide can only expire
 			part.fail("audience", "must list at least one role that may decide")
 		}
@@ -77,6 +80,7 @@ func (d *declared) readRules(o *object) {
 			Reason: part.text("reason"),
 		}
 		r.Pos = part.at("when")
+		r.places = part.placesOf("when", r.When, d.loader.files[r.Pos.File])
 		unique(seen, part, "id", r.ID)
 		part.close()
 		d.places[r] = part

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"net/url"
 	"strings"
 	"time"
@@ -16,6 +17,8 @@ import (
 const (
 	defaultConcurrency = 16
 	defaultTimeout     = 10 * time.Second
+	defaultReport      = 30 * time.Second // of an executor
+	defaultLeave       = 30 * time.Second
 	defaultMaxResponse = 1 << 20
 	defaultBase        = time.Second
 	defaultCap         = time.Minute
@@ -28,25 +31,36 @@ func (d *declared) readConnectors(o *object) {
 	for _, part := range o.objects("connectors") {
 		c := &Connector{
 			ID:          part.id("id", slug),
-			BaseURL:     strings.TrimSuffix(d.loader.expand(part, "base_url", part.text("base_url")), "/"),
-			BearerEnv:   d.loader.expand(part, "bearer_env", part.optText("bearer_env")),
-			BearerFile:  d.loader.expand(part, "bearer_file", part.optText("bearer_file")),
+			Kind:        cmp.Or(part.oneOf("kind", ConnectorHTTP, ConnectorExecutor, ""), ConnectorHTTP),
 			Concurrency: part.number("concurrency", defaultConcurrency, 1, 10_000),
-			Timeout:     part.duration("timeout", defaultTimeout),
-			MaxResponse: int64(part.number("max_response", defaultMaxResponse, 1, 64<<20)),
 			Backoff:     readBackoff(part),
 		}
-		part.check("bearer_env", c.BearerEnv, variable)
-		if c.BearerEnv != "" && c.BearerFile != "" {
-			part.fail("bearer_file", "and bearer_env are both set; a connector has one credential")
+		if c.Executor() {
+			readExecutor(part, c)
+		} else {
+			d.readHTTP(part, c)
 		}
-		c.AllowedHosts = d.hosts(part, "base_url", checkBaseURL(part, c.BaseURL))
-		c.Operations = readOperations(part)
 		unique(seen, part, "id", c.ID)
 		part.close()
 		d.places[c] = part
 		d.Connectors = append(d.Connectors, c)
 	}
+}
+
+// readHTTP reads how a system is called.
+func (d *declared) readHTTP(part *object, c *Connector) {
+	c.BaseURL = strings.TrimSuffix(d.loader.expand(part, "base_url", part.text("base_url")), "/")
+	c.BearerEnv = d.loader.expand(part, "bearer_env", part.optText("bearer_env"))
+	c.BearerFile = d.loader.expand(part, "bearer_file", part.optText("bearer_file"))
+	c.Timeout = part.duration("timeout", defaultTimeout)
+	c.MaxResponse = int64(part.number("max_response", defaultMaxResponse, 1, 64<<20))
+	part.check("bearer_env", c.BearerEnv, variable)
+	if c.BearerEnv != "" && c.BearerFile != "" {
+		part.fail("bearer_file", "and bearer_env are both set; a connector has one credential")
+	}
+	c.AllowedHosts = d.hosts(part, "base_url", checkBaseURL(part, c.BaseURL))
+	part.refuse("is for kind executor; this connector's kind is http", "leave_within")
+	c.Operations = readOperations(part, readOperation)
 }
 
 // checkBaseURL is nil, and a problem, where the text cannot be what paths are added to.

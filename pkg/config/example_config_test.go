@@ -38,8 +38,9 @@ func TestTheExampleConfigurationLoads(t *testing.T) {
 	require.Equal(t, []string{"support-lead"}, refund.Audience)
 	require.Equal(t, 4*time.Hour, refund.DecideWithin)
 	require.Equal(t, time.Hour, refund.ExecuteWithin)
-	require.Equal(t, config.ReviewRule{Quorum: 1, TypedReason: true, RecentSignIn: 15 * time.Minute}, refund.Review)
-	require.Equal(t, config.ReviewRule{Quorum: 1}, demo.Action("crm.contact.update").Review)
+	require.Equal(t, config.ReviewRule{Quorum: 1, TypedReason: true, RecentSignIn: 15 * time.Minute, RemindBefore: time.Hour},
+		refund.Review)
+	require.Equal(t, config.ReviewRule{Quorum: 1, RemindBefore: 6 * time.Hour}, demo.Action("crm.contact.update").Review)
 	require.Equal(t, "/requested_by", demo.Sources[1].Requester)
 	require.Empty(t, demo.Sources[0].Requester)
 

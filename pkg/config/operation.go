@@ -9,32 +9,15 @@ var (
 	methods = []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete}
 )
 
-func readOperations(o *object) []*Operation {
+// readOperations reads the list; read does so with what an operation of the connector's kind has.
+func readOperations(o *object, read func(part *object) *Operation) []*Operation {
 	var list []*Operation
 	seen := map[string]Position{}
 	for _, part := range o.objects("operations") {
-		op := &Operation{
-			Name:              part.id("name", word),
-			Kind:              part.oneOf("kind", kinds...),
-			Method:            part.oneOf("method", methods...),
-			Path:              part.path("path"),
-			Body:              part.tree("body"),
-			IdempotencyHeader: part.optID("idempotency_header", header),
-			KeyWindow:         part.optDuration("key_window"),
-			KeyMargin:         part.optDuration("key_margin"),
-			Replays:           part.optFlag("replays"),
-			Conditional:       readConditional(part),
-			Success:           readSuccess(part),
-			Refused:           part.statuses("refused", 400, 499),
-			BusyStatuses:      part.statuses("busy_statuses", 400, 599),
-			InProgressCode:    part.optText("in_progress_code"),
-			KeyReusedCode:     part.optText("key_reused_code"),
-			ErrorCode:         part.pointer("error_code"),
-			ReceiptVersion:    part.pointer("receipt_version"),
-			RequestIDHeader:   part.optID("request_id_header", header),
-			Lookup:            readLookup(part),
-			Read:              readRead(part),
-		}
+		op := read(part)
+		op.Name, op.Kind = part.id("name", word), part.oneOf("kind", kinds...)
+		op.KeyWindow, op.KeyMargin = part.optDuration("key_window"), part.optDuration("key_margin")
+		op.Replays = part.optFlag("replays")
 		checkKeyProfile(part, op)
 		unique(seen, part, "name", op.Name)
 		part.close()
@@ -46,9 +29,32 @@ func readOperations(o *object) []*Operation {
 	return list
 }
 
+// readOperation reads how a call is made, and what its answers mean.
+func readOperation(part *object) *Operation {
+	return &Operation{
+		Method:            part.oneOf("method", methods...),
+		Path:              part.path("path"),
+		Body:              part.tree("body"),
+		IdempotencyHeader: part.optID("idempotency_header", header),
+		Conditional:       readConditional(part),
+		Success:           readSuccess(part),
+		Refused:           part.statuses("refused", 400, 499),
+		BusyStatuses:      part.statuses("busy_statuses", 400, 599),
+		InProgressCode:    part.optText("in_progress_code"),
+		KeyReusedCode:     part.optText("key_reused_code"),
+		ErrorCode:         part.pointer("error_code"),
+		ReceiptVersion:    part.pointer("receipt_version"),
+		RequestIDHeader:   part.optID("request_id_header", header),
+		Lookup:            readLookup(part),
+		Read:              readRead(part),
+	}
+}
+
 // checkKeyProfile holds what is said about keys together: a same-key retry relies on all of it (D13).
 func checkKeyProfile(o *object, op *Operation) {
-	if op.Replays && (op.IdempotencyHeader == "" || op.KeyWindow == 0) {
+	if op.Replays && op.KeyWindow == 0 && op.IdempotencyHeader == OperationIDMember {
+		o.fail("replays", "needs key_window: how long the executor remembers an operation id")
+	} else if op.Replays && (op.IdempotencyHeader == "" || op.KeyWindow == 0) {
 		o.fail("replays", "needs idempotency_header and key_window: how the key is sent, and how long it is remembered")
 	}
 	if op.KeyMargin > 0 && op.KeyMargin >= op.KeyWindow {

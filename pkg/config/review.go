@@ -10,14 +10,16 @@ const (
 	defaultRecentSignIn = 15 * time.Minute
 )
 
-// readReview fills in what risk demands: a high one always takes a typed reason and a recent sign-in (A6).
-func readReview(o *object, risk string) ReviewRule {
+// readReview fills in what risk demands: a high one always takes a typed reason and a recent sign-in (A6). within is how long there
+// is to decide.
+func readReview(o *object, risk string, within time.Duration) ReviewRule {
 	high := risk == RiskHigh
 	rule := ReviewRule{Quorum: 1, TypedReason: high}
 	if high {
 		rule.RecentSignIn = defaultRecentSignIn
 	}
 	part := o.object("review")
+	readReminder(part, &rule, within)
 	if part == nil {
 		return rule
 	}

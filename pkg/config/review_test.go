@@ -20,7 +20,10 @@ func TestReviewRules(t *testing.T) {
 		w.replace("actions.yaml", written, review)
 		loaded, err := w.load()
 		require.NoError(t, err)
-		return loaded.Tenants[0].Action("payment.refund").Review
+		rule := loaded.Tenants[0].Action("payment.refund").Review
+		require.Equal(t, time.Hour, rule.RemindBefore, "a quarter of its four hours")
+		rule.RemindBefore = 0
+		return rule
 	}
 
 	cases := []struct {
@@ -55,6 +58,6 @@ func TestReviewRules(t *testing.T) {
 			"actions.yaml:40:15: quorum must be a whole number from 1 to 10, found the value 0"},
 		{"ACrowdAsQuorum", "actions.yaml", "quorum: 1", "quorum: 11", "quorum must be a whole number from 1 to 10"},
 		{"AnUnknownReviewSetting", "actions.yaml", "quorum: 1", "qorum: 1",
-			"qorum is not a known setting here, allowed: quorum, typed_reason, recent_sign_in"},
+			"qorum is not a known setting here, allowed: remind_before, escalate, quorum, typed_reason, recent_sign_in"},
 	})
 }

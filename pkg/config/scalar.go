@@ -200,10 +200,11 @@ func (o *object) tree(name string) any {
 	if node == nil {
 		return nil
 	}
-	return o.treeOf(name, node)
+	return o.treeOf(name, node, o.checkTemplate)
 }
 
-func (o *object) treeOf(path string, node ast.Node) any {
+// treeOf converts what is written below a node, and checks every text of it.
+func (o *object) treeOf(path string, node ast.Node, check func(at Position, path, text string)) any {
 	switch n := node.(type) {
 	case *ast.MappingNode:
 		inner := newObject(o.problems, o.pos.File, n)
@@ -211,14 +212,14 @@ func (o *object) treeOf(path string, node ast.Node) any {
 		for _, m := range inner.members {
 			values[m.name] = nil
 			if m.value != nil {
-				values[m.name] = o.treeOf(path+"."+m.name, m.value)
+				values[m.name] = o.treeOf(path+"."+m.name, m.value, check)
 			}
 		}
 		return values
 	case *ast.SequenceNode:
 		values := make([]any, len(n.Values))
 		for i, item := range n.Values {
-			values[i] = o.treeOf(path+"["+strconv.Itoa(i)+"]", item)
+			values[i] = o.treeOf(path+"["+strconv.Itoa(i)+"]", item, check)
 		}
 		return values
 	case *ast.NullNode:
@@ -227,7 +228,7 @@ func (o *object) treeOf(path string, node ast.Node) any {
 		return n.Value
 	case *ast.StringNode, *ast.LiteralNode:
 		text, _ := textOf(n)
-		o.checkTemplate(position(o.pos.File, n), path, text)
+		check(position(o.pos.File, n), path, text)
 		return text
 	}
 	if text, ok := scalarText(node); ok && json.Valid([]byte(text)) {

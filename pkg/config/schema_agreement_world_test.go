@@ -22,7 +22,7 @@ const everySetting = "testdata/every_setting"
 
 const agreementTenant = "tenants/demo"
 
-var agreementFiles = []string{tenantFile, sourcesFile, actionsFile, policyFile, connectorsFile, peopleFile}
+var agreementFiles = []string{tenantFile, sourcesFile, actionsFile, policyFile, connectorsFile, peopleFile, testsFile}
 
 // agreement is one file with the schema that is to say what the loader says.
 type agreement struct {
@@ -74,7 +74,8 @@ func (a *agreement) load(tree any) (*Tenant, []string) {
 	l := &loader{fsys: a.fs, getenv: agreementEnv, files: map[string][]byte{}}
 	d := &declared{Tenant: &Tenant{}, loader: l, folder: agreementTenant, places: map[any]*object{}}
 	read := map[string]func(*object){tenantFile: d.readTenant, sourcesFile: d.readSources, actionsFile: d.readActions,
-		policyFile: d.readRules, connectorsFile: d.readConnectors, peopleFile: d.readPeople}
+		policyFile: d.readRules, connectorsFile: d.readConnectors, peopleFile: d.readPeople,
+		testsFile: d.readPolicyTests}
 	if o := parseYAML(&l.problems, a.file, text.Bytes()); o != nil { // JSON is YAML
 		read[a.file](o)
 		o.close()

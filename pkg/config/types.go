@@ -29,6 +29,7 @@ type Tenant struct {
 	Sources          []*Source
 	Actions          []*Action
 	Rules            []*Rule
+	PolicyTests      []*PolicyTest // what the rules are expected to decide (P7)
 	Connectors       []*Connector
 	People           []*Person  // whom the tenant knows; somebody who is not here may still hold a role
 	Roles            []*Role    // how a sign-in comes to hold a role
@@ -169,15 +170,25 @@ type Action struct {
 	ExecuteWithin time.Duration
 	Evidence      []EvidenceRule
 	NearDuplicate *NearDuplicate // nil looks for none
+	Shadow        bool           // decide and record, send nothing and ask nobody (P10)
+	Limits        []Limit        // on what may be authorized without a person (P8)
 	Rejection     string         // what the caller is told to do when this is rejected
+
+	pos Position
 }
 
+// Pos is where the action is declared.
+func (a *Action) Pos() Position { return a.pos }
+
 // ReviewRule is what a decision about an action takes besides a role of its audience (A5, A6). The loader fills in the
-// defaults: one reviewer, and for high risk always a typed reason and a recent sign-in.
+// defaults: one reviewer, a reminder when three quarters of the time are over, and for high risk always a typed reason and a recent
+// sign-in.
 type ReviewRule struct {
 	Quorum       int           // different people who must approve, from 1 to 10
 	TypedReason  bool          // an approval needs a reason in the reviewer's own words
 	RecentSignIn time.Duration // the longest that the sign-in may be ago; 0 asks for none
+	RemindBefore time.Duration // how long before the decide-by those who were told are reminded (A12)
+	Escalation   *Escalation   // nil where nobody else may decide later
 }
 
 // Unattended reports whether the type may act with no person asked at all, as far as its own declaration goes (P5).
@@ -210,7 +221,9 @@ type Rule struct {
 	When   string // CEL yielding bool
 	Route  string
 	Reason string
-	Pos    Position
+	Pos    Position // of When
+
+	places []place // of every code point of When, and of its end
 }
 
 // Position is where in the files something was declared.
@@ -228,19 +241,32 @@ const (
 	OperationReassign = "reassign"
 )
 
-// Connector declares one external system (D12, D13).
+// Kinds of a connector: how its effects are carried out.
+const (
+	ConnectorHTTP     = "http"     // Holdpoint calls the system
+	ConnectorExecutor = "executor" // a program of the tenant's takes commands, asks leave, writes, and reports (B6)
+)
+
+// Connector declares one external system (D12, D13). One of kind executor has neither an address nor a way to look things
+// up, so that P6 knows it as what it is.
 type Connector struct {
 	ID           string
+	Kind         string // "" is ConnectorHTTP
 	BaseURL      string
 	AllowedHosts []string // host or host:port that may be dialled; checked at connect time
 	BearerEnv    string   // environment variable that holds a bearer token
 	BearerFile   string   // file that holds a bearer token
 	Concurrency  int      // writes in flight
-	Timeout      time.Duration
-	MaxResponse  int64 // bytes read of a response
-	Backoff      Backoff
-	Operations   []*Operation
+	// Timeout is how long one call may take, or how long an executor that was given leave has to report.
+	Timeout     time.Duration
+	LeaveWithin time.Duration // how long an executor's command is good for without leave
+	MaxResponse int64         // bytes read of a response
+	Backoff     Backoff
+	Operations  []*Operation
 }
+
+// Executor reports whether a program of the tenant's carries the effects out.
+func (c *Connector) Executor() bool { return c.Kind == ConnectorExecutor }
 
 // Backoff is exponential with full jitter: attempt n waits a random time up to min(Cap, Base·2ⁿ⁻¹).
 type Backoff struct {
@@ -260,8 +286,8 @@ type Operation struct {
 	Kind              string
 	Method            string
 	Path              string
-	Body              any // YAML tree of templates; nil sends no body
-	IdempotencyHeader string
+	Body              any           // YAML tree of templates; nil sends no body
+	IdempotencyHeader string        // OperationIDMember for an executor
 	KeyWindow         time.Duration // how long the provider remembers a key
 	KeyMargin         time.Duration // taken off KeyWindow before a same-key retry
 	Replays           bool          // the provider answers a repeated key with the first result
@@ -318,12 +344,18 @@ type Person struct {
 	Email    string
 	Aliases  []string // mail addresses and user names by which events may call the person, besides ID and Email
 	Disabled bool     // may decide nothing; is still found as the one who asked
+	// Qualifications are the professions that the person is qualified in (P5), from the list of Action.Profession.
+	Qualifications []string
 }
 
 // Role is held by every sign-in that has a listed value in a listed claim.
 type Role struct {
 	Name   string              // as in an action's audience
 	Claims map[string][]string // claim of the ID token to its accepted values, in exact letter case
+	// Members are the ids of the people who alone can hold the role, each with a claim as above; empty leaves it to the
+	// claims. With members it is known how many people there are to decide (P9).
+	Members        []string
+	Qualifications []string // the professions in which whoever holds the role is qualified (P5)
 }
 
 // Kinds of a channel.

@@ -91,6 +91,7 @@ type Decision struct {
 	Audience      []string
 	Effect        EffectRequest // where the route is auto
 	Near          *NearCheck    // nil where near duplicates do not matter
+	Limits        *LimitCheck   // nil where nothing bounds what may be authorized
 }
 
 // EffectRequest is the one external write that an intent asks for.
@@ -150,11 +151,39 @@ func (l *Ledger) Decide(ctx context.Context, decisions []Decision, spoiled func(
 }
 
 func (l *Ledger) decideBatch(ctx context.Context, batch []*decision) (int, error) {
-	if slices.ContainsFunc(batch, (*decision).checksNear) {
+	if slices.ContainsFunc(batch, (*decision).looks) {
 		return l.decideApart(ctx, batch)
 	}
 	rows, err := collect(ctx, l, l.site("decide"), decisionKeys(batch), pgx.RowTo[uuid.UUID], decideSQL, decideArgs(batch)...)
 	return len(rows), err
+}
+
+// looks tells whether a decision depends on what else was authorized.
+func (d *decision) looks() bool { return d.checksNear() || d.draws() }
+
+// decideApart stores decisions of which some look for twins or stay within limits, in one transaction with the look: two intents
+// that want nearly the same, or the rest of one budget, cannot both be let through, whichever replicas decide them.
+func (l *Ledger) decideApart(ctx context.Context, batch []*decision) (moved int, err error) {
+	err = l.transaction(ctx, l.site("decide"), decisionKeys(batch), func(tx pgx.Tx) error {
+		stored, err := withTwins(ctx, tx, batch)
+		if err != nil {
+			return err
+		}
+		if stored, err = withinLimits(ctx, tx, stored); err != nil {
+			return err
+		}
+		rows, err := tx.Query(ctx, decideSQL, decideArgs(stored)...)
+		if err != nil {
+			return err
+		}
+		ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		moved = len(ids)
+		if err != nil {
+			return err
+		}
+		return draw(ctx, tx, stored, ids)
+	})
+	return moved, err
 }
 
 func newDecision(d *Decision) (*decision, error) {

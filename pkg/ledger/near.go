@@ -54,25 +54,6 @@ left join lateral (
 ) e on true`
 )
 
-// decideApart stores decisions of which some look for twins, in one transaction with the look: two intents that want nearly the
-// same cannot both be let through, whichever replicas decide them.
-func (l *Ledger) decideApart(ctx context.Context, batch []*decision) (moved int, err error) {
-	err = l.transaction(ctx, l.site("decide"), decisionKeys(batch), func(tx pgx.Tx) error {
-		stored, err := withTwins(ctx, tx, batch)
-		if err != nil {
-			return err
-		}
-		rows, err := tx.Query(ctx, decideSQL, decideArgs(stored)...)
-		if err != nil {
-			return err
-		}
-		ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
-		moved = len(ids)
-		return err
-	})
-	return moved, err
-}
-
 // withTwins is the batch with those decisions replaced that have a twin, in the database or earlier in the batch.
 func withTwins(ctx context.Context, tx pgx.Tx, batch []*decision) ([]*decision, error) {
 	var looking []int
@@ -80,6 +61,9 @@ func withTwins(ctx context.Context, tx pgx.Tx, batch []*decision) ([]*decision, 
 		if d.checksNear() {
 			looking = append(looking, i)
 		}
+	}
+	if len(looking) == 0 {
+		return batch, nil
 	}
 	tenants := column(looking, func(i int) string { return batch[i].Intent.TenantID })
 	hashes := column(looking, func(i int) []byte { return batch[i].Intent.NearHash })

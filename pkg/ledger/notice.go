@@ -46,6 +46,14 @@ type Address struct {
 	Recipient  string
 }
 
+// Plan is what follows for an approval that nobody was told of.
+type Plan struct {
+	ApprovalID   uuid.UUID
+	RemindBefore time.Duration // how long before the decide-by; 0 reminds nobody
+	// EscalateBefore is how long before the decide-by more people may decide; 0 is never.
+	EscalateBefore time.Duration
+}
+
 const announceSQL = `
 with planned as (
   insert into notifications (tenant_id, approval_id, channel, recipient)
@@ -54,18 +62,31 @@ with planned as (
   join approvals a using (approval_id, tenant_id) where a.state = 'pending'
   on conflict do nothing
 )
-update approvals set announced = true where approval_id = any($1) and not announced`
+update approvals a set announced = true, remind_at = a.decide_by - make_interval(secs => i.remind),
+  escalate_at = a.decide_by - make_interval(secs => i.escalate)
+from unnest($1::uuid[], $6::float8[], $7::float8[]) as i(approval_id, remind, escalate)
+where a.approval_id = i.approval_id and not a.announced`
 
-// Announce plans the notifications of approvals. Planned again, it adds none twice.
-func (l *Ledger) Announce(ctx context.Context, approvals []uuid.UUID, to []Address) error {
+// Announce plans the notifications of approvals, their reminders and their escalation. Planned again, it adds none twice.
+func (l *Ledger) Announce(ctx context.Context, plans []Plan, to []Address) error {
 	return l.command(ctx, "announce", func(ctx context.Context) error {
 		return l.transaction(ctx, l.site("announce"), nil, func(tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, announceSQL, approvals, column(to, func(a Address) string { return a.TenantID }),
+			_, err := tx.Exec(ctx, announceSQL, column(plans, func(p Plan) uuid.UUID { return p.ApprovalID }), column(to, func(a Address) string { return a.TenantID }),
 				column(to, func(a Address) uuid.UUID { return a.ApprovalID }),
-				column(to, func(a Address) string { return a.Channel }), column(to, func(a Address) string { return a.Recipient }))
+				column(to, func(a Address) string { return a.Channel }), column(to, func(a Address) string { return a.Recipient }),
+				column(plans, func(p Plan) *float64 { return secondsOrNull(p.RemindBefore) }),
+				column(plans, func(p Plan) *float64 { return secondsOrNull(p.EscalateBefore) }))
 			return err
 		})
 	})
+}
+
+func secondsOrNull(d time.Duration) *float64 {
+	if d == 0 {
+		return nil
+	}
+	s := d.Seconds()
+	return &s
 }
 
 // Notice is one notification that is due.
@@ -73,8 +94,16 @@ type Notice struct {
 	Asked
 	Channel   string
 	Recipient string
-	Attempt   int // from 1
+	Kind      string // one of the Notice… constants
+	Attempt   int    // from 1
 }
+
+// Kinds of notifications.
+const (
+	NoticeRequest    = "request"
+	NoticeReminder   = "reminder"
+	NoticeEscalation = "escalation"
+)
 
 // takeNoticesSQL puts off what it takes, so that a process that dies with it is followed by another.
 const takeNoticesSQL = `
@@ -87,7 +116,7 @@ with due as materialized (
   returning n.*
 )
 select a.tenant_id, a.run_id, a.approval_id, a.action_type, a.audience, a.correlation_id, a.requested_at, a.decide_by,
-  t.channel, t.recipient, t.attempts
+  t.channel, t.recipient, t.kind, t.attempts
 from taken t join approvals a using (approval_id)`
 
 // TakeNotices takes up to limit notifications that are due. What is not recorded as sent within hold is due again.
@@ -102,7 +131,7 @@ func (l *Ledger) TakeNotices(ctx context.Context, limit int, hold time.Duration)
 
 func scanNotice(row pgx.CollectableRow) (n Notice, err error) {
 	err = row.Scan(&n.TenantID, &n.RunID, &n.ApprovalID, &n.ActionType, &n.Audience, &n.CorrelationID, &n.RequestedAt, &n.DecideBy,
-		&n.Channel, &n.Recipient, &n.Attempt)
+		&n.Channel, &n.Recipient, &n.Kind, &n.Attempt)
 	return n, err
 }
 

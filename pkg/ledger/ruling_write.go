@@ -166,6 +166,13 @@ func (w *rulingWriter) approved(approved []*ruling) {
 		column(approved, func(r *ruling) string { return r.vote.Effect.Operation }),
 		column(approved, func(r *ruling) string { return r.vote.Effect.TargetSystem }),
 		column(approved, func(r *ruling) string { return r.vote.Effect.TargetRecord }), executeBy)
+	var all drawn
+	for _, r := range approved {
+		all.add(EffectKey{r.TenantID, r.RunID, r.locked.revision, 1}, r.vote.Draws)
+	}
+	if len(all.draws) > 0 {
+		w.batch.Queue(drawSQL, all.args()...)
+	}
 }
 
 func (w *rulingWriter) ended(ended []*ruling) {

@@ -34,6 +34,7 @@ type Vote struct {
 	Token      []byte // SHA-256 of the token that led here, nil where none did
 	Quorum     int    // how many different people have to approve; less than 1 is 1
 	Effect     EffectRequest
+	Draws      []Draw // what the effect takes of limits; it is counted, and stops nobody (P8)
 }
 
 // Reviewer is a person as the identity provider names them, and what entitles them (A4).

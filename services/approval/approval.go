@@ -180,10 +180,13 @@ func (a *Approval) Addr() string { return a.listener.Addr().String() }
 //
 //	announce   250 ms   approvals that nobody was told of
 //	notify     250 ms   notifications that are due
+//	remind     1 s      approvals that wait long, whose audience is told again
+//	escalate   1 s      approvals that more people may decide from now on
 //	expire     1 s      approvals whose decide-by has passed; a late decision is refused in any case
 const (
 	announcePause = 250 * time.Millisecond
 	notifyPause   = 250 * time.Millisecond
+	remindPause   = time.Second
 	expirePause   = time.Second
 	drainFor      = 20 * time.Second
 )
@@ -197,6 +200,8 @@ func (a *Approval) Run(ctx context.Context) error {
 		service.Named{Name: "approval http", Runner: service.HTTP{Listener: a.listener, Handler: a.routes()}},
 		loop("announce", announcePause, a.announce),
 		loop("notify", notifyPause, a.notify),
+		loop("remind", remindPause, a.remind),
+		loop("escalate", remindPause, a.escalate),
 		loop("expire", expirePause, a.expire),
 	)
 	a.sending.Wait() // no longer than a channel's time-out and two commits

@@ -61,6 +61,7 @@ func (a *Approval) decide(ctx context.Context, who *identity, b ballot) (ledger.
 		Reviewer: ledger.Reviewer{Issuer: who.Issuer, Subject: who.Subject, ID: who.id(b.Tenant), Authority: b.Tenant.authority(who)},
 		Effect: ledger.EffectRequest{Connector: snapshot.Connector, Operation: snapshot.Operation,
 			TargetSystem: snapshot.TargetSystem, TargetRecord: snapshot.TargetRecord},
+		Draws: a.draws(b.Tenant, snapshot),
 	})
 	if err != nil {
 		return ledger.Voted{}, err
@@ -68,6 +69,20 @@ func (a *Approval) decide(ctx context.Context, who *identity, b ballot) (ledger.
 	a.decisions.Add(ctx, 1, metric.WithAttributes(attribute.String("tenant", b.Card.TenantID),
 		attribute.String("decision", b.Decision), attribute.String("result", voted.Result), attribute.String("channel", who.Channel)))
 	return voted, nil
+}
+
+// draws are what the effect takes of its action type's limits. A person has seen what it is, so that one which cannot be counted is
+// not stopped by that.
+func (a *Approval) draws(t *tenant, s *intent.Snapshot) []ledger.Draw {
+	action := t.actions[s.ActionType]
+	if action == nil {
+		return nil
+	}
+	draws, err := s.Draws(action)
+	if err != nil {
+		a.env.Log.Warn("an approved effect cannot be counted against a limit", "tenant", t.ID, "key", s.RunKey, "error", err)
+	}
+	return draws
 }
 
 // refused keeps who was turned away, and why. That an attempt could not be recorded does not let it through.

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
@@ -48,6 +47,7 @@ type message struct {
 	Recipient string
 	Tenant    string
 	Asked     ledger.Asked
+	Kind      string // of the notification
 	Link      string // with a token that was minted for this delivery, where the way is private
 }
 
@@ -57,17 +57,17 @@ func (a *Approval) announce(ctx context.Context) (bool, error) {
 	if err != nil || len(asked) == 0 {
 		return false, err
 	}
-	var ids []uuid.UUID
+	plans := make([]ledger.Plan, len(asked))
 	var to []ledger.Address
 	for i := range asked {
-		ids = append(ids, asked[i].ApprovalID)
-		to = append(to, a.addresses(&asked[i])...)
+		plans[i] = a.plan(&asked[i])
+		to = append(to, a.addresses(&asked[i], asked[i].Audience)...)
 	}
-	return len(asked) == noticeBatch, a.env.Ledger.Announce(ctx, ids, to)
+	return len(asked) == noticeBatch, a.env.Ledger.Announce(ctx, plans, to)
 }
 
-// addresses are the channels that serve the approval's audience.
-func (a *Approval) addresses(asked *ledger.Asked) []ledger.Address {
+// addresses are the channels that serve any of the roles.
+func (a *Approval) addresses(asked *ledger.Asked, roles []string) []ledger.Address {
 	t := a.tenants[asked.TenantID]
 	if t == nil {
 		a.env.Log.Error("nobody can be told of an approval: its tenant is not configured here", "tenant", asked.TenantID,
@@ -76,7 +76,7 @@ func (a *Approval) addresses(asked *ledger.Asked) []ledger.Address {
 	}
 	var to []ledger.Address
 	for _, c := range t.Channels {
-		if !serves(c, asked.Audience) {
+		if !serves(c, roles) {
 			continue
 		}
 		for _, recipient := range t.channels[c.ID].recipients() {
@@ -85,7 +85,7 @@ func (a *Approval) addresses(asked *ledger.Asked) []ledger.Address {
 	}
 	if len(to) == 0 {
 		a.env.Log.Warn("no channel serves the audience of an approval; it waits in the queue alone", "tenant", t.ID,
-			"approval", asked.ApprovalID, "audience", asked.Audience)
+			"approval", asked.ApprovalID, "audience", roles)
 	}
 	return to
 }
@@ -159,7 +159,7 @@ func (a *Approval) tell(ctx context.Context, n *ledger.Notice) (told bool, err e
 		return false, fmt.Errorf("channel %s is not configured here any more", n.Channel)
 	}
 	m := &message{
-		ID: n.ApprovalID.String() + "." + n.Channel + "." + n.Recipient, Recipient: n.Recipient, Tenant: t.DisplayName, Asked: n.Asked,
+		ID: noticeID(n), Recipient: n.Recipient, Tenant: t.DisplayName, Asked: n.Asked, Kind: n.Kind,
 		Link: a.settings.PublicURL + "/approvals/" + n.ApprovalID.String(),
 	}
 	channel := t.channels[n.Channel]
@@ -174,6 +174,15 @@ func (a *Approval) tell(ctx context.Context, n *ledger.Notice) (told bool, err e
 	}
 	m.Link = a.settings.PublicURL + linkPath + token
 	return true, channel.send(ctx, m)
+}
+
+// noticeID is the same when a notification is sent again, and another one for a reminder.
+func noticeID(n *ledger.Notice) string {
+	id := n.ApprovalID.String() + "." + n.Channel + "." + n.Recipient
+	if n.Kind != ledger.NoticeRequest {
+		id += "." + n.Kind
+	}
+	return id
 }
 
 // linkPath is where links of messages lead.

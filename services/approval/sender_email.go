@@ -15,6 +15,7 @@ import (
 	"github.com/wneessen/go-mail"
 
 	"github.com/holdpoint/holdpoint/pkg/config"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
 // newSender makes a channel ready.
@@ -71,7 +72,7 @@ func (s *emailSender) send(ctx context.Context, m *message) error {
 	if err := letter.To(m.Recipient); err != nil {
 		return fmt.Errorf("recipient of the mail: %w", err)
 	}
-	letter.Subject("A decision is waiting: " + plainly(m.Asked.ActionType))
+	letter.Subject(headings[m.Kind] + ": " + plainly(m.Asked.ActionType))
 	letter.SetMessageIDWithValue(messageID(m, s.declared.From))
 	letter.SetDate()
 	letter.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no automatic answers
@@ -102,9 +103,16 @@ func unlinked(text string) string {
 	})
 }
 
+// headings say why a message comes.
+var headings = map[string]string{
+	ledger.NoticeRequest:    "A decision is waiting for you",
+	ledger.NoticeReminder:   "A decision is still waiting for you",
+	ledger.NoticeEscalation: "Nobody has decided yet, and you may",
+}
+
 // text is the same for every kind of message. What an event wrote is shown as the pages show it: nothing in it is invisible.
 func text(m *message) string {
-	return fmt.Sprintf(`A decision is waiting for you at Holdpoint.
+	return fmt.Sprintf(`%s at Holdpoint.
 
   What        %s
   For         %s
@@ -116,6 +124,6 @@ func text(m *message) string {
 
 The link shows the request after you have signed in. Opening it decides nothing. If somebody else has
 decided in the meantime, it says so.
-`, plainly(m.Asked.ActionType), strings.Join(m.Asked.Audience, ", "), unlinked(plainly(m.Asked.CorrelationID)), m.Tenant,
+`, headings[m.Kind], plainly(m.Asked.ActionType), strings.Join(m.Asked.Audience, ", "), unlinked(plainly(m.Asked.CorrelationID)), m.Tenant,
 		m.Asked.DecideBy.UTC().Format(time.RFC1123), m.Link)
 }

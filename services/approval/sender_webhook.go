@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/pkg/config"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
 	"github.com/holdpoint/holdpoint/pkg/webhook"
 )
 
@@ -51,8 +52,15 @@ type notificationData struct {
 	Text          string    `json:"text"`
 }
 
+// types of the messages, by the kind of the notification.
+var types = map[string]string{
+	ledger.NoticeRequest:    "approval.requested",
+	ledger.NoticeReminder:   "approval.reminder",
+	ledger.NoticeEscalation: "approval.escalated",
+}
+
 func (s *webhookSender) send(ctx context.Context, m *message) error {
-	body, err := json.Marshal(notification{Type: "approval.requested", At: time.Now(), Data: notificationData{
+	body, err := json.Marshal(notification{Type: types[m.Kind], At: time.Now(), Data: notificationData{
 		ApprovalID: m.Asked.ApprovalID.String(), CorrelationID: m.Asked.CorrelationID, ActionType: m.Asked.ActionType,
 		Audience: m.Asked.Audience, RequestedAt: m.Asked.RequestedAt, DecideBy: m.Asked.DecideBy, Link: m.Link, Text: text(m),
 	}})

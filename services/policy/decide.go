@@ -41,8 +41,8 @@ func (p *Policy) decideOne(u *ledger.Undecided, event uuid.UUID) (d ledger.Decis
 	if err != nil {
 		return d, err
 	}
-	verdict := t.engine.Decide(snapshot.Input(u.Now))
-	route, reasons := t.registry(snapshot, verdict.Route, verdict.Reasons)
+	verdict := t.evaluate(snapshot, u.Now)
+	route, reasons := verdict.Route, verdict.Reasons
 	d = ledger.Decision{
 		EventID: event, DecisionID: uuid.New(), Intent: u,
 		PolicyVersion: verdict.PolicyVersion + "/" + verdict.EngineVersion, InputsHash: verdict.InputsHash,
@@ -56,7 +56,13 @@ func (p *Policy) decideOne(u *ledger.Undecided, event uuid.UUID) (d ledger.Decis
 	if a != nil {
 		d.DecideWithin, d.ExecuteWithin, d.Audience = a.DecideWithin, a.ExecuteWithin, a.Audience
 	}
+	if a != nil && a.Shadow {
+		return because(d, config.RouteReject, append(slices.Clone(reasons), shadowReason(route))), nil
+	}
 	d = because(d, route, reasons)
+	if a != nil {
+		d = limited(d, a, snapshot, reasons)
+	}
 	if a != nil && a.NearDuplicate != nil {
 		alone := d
 		d.Near = &ledger.NearCheck{Within: a.NearDuplicate.Within, Review: func(twin *ledger.Twin) ledger.Decision {
@@ -64,6 +70,19 @@ func (p *Policy) decideOne(u *ledger.Undecided, event uuid.UUID) (d ledger.Decis
 		}}
 	}
 	return d, nil
+}
+
+// evaluate is what rules and registry say, whatever else was authorized.
+func (t *tenant) evaluate(s *intent.Snapshot, now time.Time) engine.Decision {
+	verdict := t.engine.Decide(s.Input(now))
+	verdict.Route, verdict.Reasons = t.registry(s, verdict.Route, verdict.Reasons)
+	return verdict
+}
+
+// shadowReason keeps the route that an intent would have taken, were its type not in shadow mode (P10).
+func shadowReason(route string) engine.Reason {
+	return engine.Reason{Code: engine.CodeShadow, Route: route,
+		Message: "Its type is in shadow mode: nothing is sent and nobody is asked. The route would have been " + route + "."}
 }
 
 // because is a decision for these reasons.

@@ -32,23 +32,32 @@ type tenant struct {
 	actions map[string]*config.Action
 }
 
+func newTenant(declared *config.Tenant) (*tenant, error) {
+	compiled, err := engine.New(declared)
+	if err != nil {
+		return nil, err
+	}
+	t := &tenant{engine: compiled, actions: map[string]*config.Action{}}
+	for _, a := range declared.Actions {
+		t.actions[a.Type] = a
+	}
+	return t, nil
+}
+
 // New compiles every tenant's rules; an error in any of them refuses the start (POL-02).
 func New(env *service.Env) (*Policy, error) {
 	p := &Policy{env: env, tenants: map[string]*tenant{}}
 	var problems []error
 	for _, declared := range env.Config.Tenants {
-		compiled, err := engine.New(declared)
+		t, err := newTenant(declared)
 		if err != nil {
 			problems = append(problems, err)
 			continue
 		}
-		t := &tenant{engine: compiled, actions: map[string]*config.Action{}}
-		for _, a := range declared.Actions {
-			t.actions[a.Type] = a
-		}
 		p.tenants[declared.ID] = t
 		env.Log.Info("policy loaded", "tenant", declared.ID, "policy_version", declared.PolicyVersion,
 			"rules", len(declared.Rules))
+		engine.Warn(env.Log, declared)
 	}
 	counter, err := env.Meter.Int64Counter("holdpoint_policy_decisions_total")
 	p.decided = counter

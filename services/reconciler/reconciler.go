@@ -22,6 +22,8 @@ import (
 const (
 	pollPause    = 200 * time.Millisecond
 	overduePause = 5 * time.Second
+	drawsPause   = time.Second
+	drawsBatch   = 500
 	batchSize    = 32 // of each connector and state
 	atOnce       = 16 // lookups of one connector at the same time
 	// longestRead bounds one lookup, whatever the connector's timeout.
@@ -48,9 +50,22 @@ type Reconciler struct {
 
 // target is one connector of one tenant, to read from.
 type target struct {
-	conn    *connector.Connector
+	conn    reader
 	backoff *outcome.Backoff
 	actions map[string]*config.Action
+}
+
+// reader is what can be asked of a connector. Of an executor it is nothing: its operations declare no lookup.
+type reader interface {
+	Declared(operation string) (*config.Operation, bool)
+	Reconcile(ctx context.Context, op connector.Operation) connector.LookupResult
+}
+
+func newReader(c *config.Connector) (reader, error) {
+	if c.Executor() {
+		return connector.NewExecutor(c)
+	}
+	return connector.New(connector.Config{Connector: c})
 }
 
 // New compiles every tenant's connectors.
@@ -63,13 +78,15 @@ func New(env *service.Env) (*Reconciler, error) {
 			actions[a.Type] = a
 		}
 		for _, c := range t.Connectors {
-			conn, err1 := connector.New(connector.Config{Connector: c})
+			conn, err1 := newReader(c)
 			backoff, err2 := outcome.NewBackoff(outcome.BackoffConfig{Declared: c.Backoff})
 			if err := errors.Join(err1, err2); err != nil {
 				return nil, fmt.Errorf("connector %s of tenant %s: %w", c.ID, t.ID, err)
 			}
 			r.targets[t.ID+"/"+c.ID] = &target{conn, backoff, actions}
-			longest = max(longest, c.Timeout)
+			if !c.Executor() {
+				longest = max(longest, c.Timeout)
+			}
 		}
 	}
 	r.hold = batchSize/atOnce*min(longest, longestRead) + holdMargin
@@ -86,6 +103,9 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		}},
 		service.Named{Name: "reconciler overdue", Runner: service.Loop{
 			Name: "overdue", Log: r.env.Log, Pause: overduePause, Once: r.scanOverdue,
+		}},
+		service.Named{Name: "reconciler draws", Runner: service.Loop{
+			Name: "draws", Log: r.env.Log, Pause: drawsPause, Once: r.returnDraws,
 		}},
 	)
 	r.working.Wait() // reads end with the context, and storing ends by itself
