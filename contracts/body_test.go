@@ -65,6 +65,17 @@ func sampleVotes() []Decision {
 		{Decision: DecisionApprove, ReviewerID: "nora", Reason: "charged twice", DecidedAt: sampleMeta.Time}}
 }
 
+func sampleSources() SourceList {
+	proposal := "/proposal"
+	return SourceList{
+		Sources: []SourceInfo{{Source: "crm-enrichment", Mode: "inline", Proposal: &proposal, Corrects: "/corrects", Signed: true,
+			MaxBytes: 65536, Schema: json.RawMessage(`{"type":"object"}`),
+			Key: SourceKey{Header: "Idempotency-Key", CloudEvent: true, Pointers: []string{"/id"}, Expression: "body.id"}}},
+		ActionTypes: []ActionInfo{{ActionType: "crm.contact.update", Risk: "low", Reversible: true,
+			Schema: json.RawMessage(`{"type":"object"}`)}},
+	}
+}
+
 // bodies are all of them, by their schema.
 func bodies() map[string]body {
 	waiting := sampleApproval()
@@ -107,10 +118,17 @@ func bodies() map[string]body {
 		"run_query.v1": {RunQuery{RunID: sampleRun, Key: "k"}, RunQuery{}},
 		"run_list.v1": {RunList{[]RunSummary{{Answer: sampleAnswer(), Source: "s", CorrelationID: "c",
 			CreatedAt: sampleMeta.Time}}, "n"}, RunList{Runs: []RunSummary{}}},
+		"source_list.v1": {sampleSources(), SourceList{Sources: []SourceInfo{}, ActionTypes: []ActionInfo{}}},
 		"batch.v1": {Batch{[]BatchEvent{{map[string]string{"Idempotency-Key": "k"}, json.RawMessage(`{"task_id":"t"}`)}}},
 			Batch{[]BatchEvent{{Body: json.RawMessage(`{}`)}}}},
 		"batch_results.v1": {BatchResults{[]BatchResult{{Status: 202, Answer: &answer, Problem: problem}}},
 			BatchResults{[]BatchResult{}}},
+		"leave_request.v1": {LeaveRequest{Token: "t-1"}, LeaveRequest{Token: "t-1"}},
+		"leave.v1": {Leave{Granted: true, Reason: "the kill switch is closed", Token: "t-2", BeginWithinMS: 1000,
+			ReportWithinMS: 30_000}, Leave{}},
+		"receipt.v1": {Receipt{Token: "t-2", Status: "succeeded", ExternalID: "res-1", RecordVersion: "8", Detail: "reserved",
+			RetryAfterSeconds: 5}, Receipt{Token: "t-2", Status: "not_sent"}},
+		"recorded.v1":     {Recorded{true}, Recorded{true}},
 		"work_request.v1": {WorkRequest{Owner: sampleID, Max: 10, WaitSeconds: 20}, WorkRequest{}},
 		"work.v1": {Work{[]WorkItem{{Run: sampleAnswer(), Attempt: 2, Event: WorkEvent{ContentType: "application/json",
 			Headers: map[string]string{"idempotency-key": "k"}, Body: json.RawMessage(`{"task_id":"t"}`)}}}},
@@ -189,7 +207,7 @@ func TestBodies(t *testing.T) {
 func TestRequestBodiesAreClosed(t *testing.T) {
 	t.Parallel()
 	closed := []string{"proposal.v1", "decision_request.v1", "withdrawal_request.v1", "renewal.v1", "submission.v1",
-		"failure.v1", "run_query.v1", "work_request.v1", "batch.v1"}
+		"failure.v1", "run_query.v1", "work_request.v1", "batch.v1", "leave_request.v1", "receipt.v1"}
 	for name := range bodies() {
 		_, isClosed := readSchema(t, name)["additionalProperties"]
 		require.Equal(t, slices.Contains(closed, name), isClosed, name)

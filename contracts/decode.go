@@ -20,6 +20,7 @@ var (
 var registry = map[string]func() Data{
 	TypeIntentSubmitted:  func() Data { return new(IntentSubmitted) },
 	TypeEffectRequested:  func() Data { return new(EffectRequested) },
+	TypeEffectCommand:    func() Data { return new(EffectCommand) },
 	TypeRunAccepted:      func() Data { return new(RunAccepted) },
 	TypeRunAwaitingHuman: func() Data { return new(RunAwaitingHuman) },
 	TypeRunCompleted:     func() Data { return new(RunCompleted) },

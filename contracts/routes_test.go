@@ -201,23 +201,26 @@ func TestEveryHTTPOperationIsARouteAndEveryRouteIsAnOperation(t *testing.T) {
 			}
 		}
 	}
-	require.Len(t, registered, 15)
+	require.Len(t, registered, 16)
 	require.ElementsMatch(t, registered, documented)
 }
 
 func TestEverySubjectIsAChannelAndEveryChannelIsASubject(t *testing.T) {
 	t.Parallel()
-	const tenant, source = "{tenant}", "{source}"
-	want := []any{nil, bus.IngressSubject(tenant, source)} // nil is the inbox
+	const tenant, source, connector = "{tenant}", "{source}", "{connector}"
+	want := []any{nil, bus.IngressSubject(tenant, source), bus.ExecSubject(tenant, connector)} // nil is the inbox
 	for _, verb := range verbsOf(t, "services/intake") {
 		want = append(want, strings.ReplaceAll(bus.APISubject(tenant, verb), "*", source))
+	}
+	for _, verb := range verbsOf(t, "services/dispatcher") {
+		want = append(want, strings.ReplaceAll(bus.APISubject(tenant, verb), "*", connector))
 	}
 	for _, data := range samples() {
 		if rest, ok := strings.CutPrefix(data.BusSubject(), EventsPrefix+"demo."); ok {
 			want = append(want, EventsPrefix+tenant+"."+rest)
 		}
 	}
-	require.Len(t, want, 15)
+	require.Len(t, want, 18)
 	doc := printed(t, AsyncAPI)
 	var have []any
 	actions := map[string]string{}
@@ -234,7 +237,7 @@ func TestEverySubjectIsAChannelAndEveryChannelIsASubject(t *testing.T) {
 			continue
 		}
 		action := "receive"
-		if strings.HasPrefix(address.(string), EventsPrefix) {
+		if strings.HasPrefix(address.(string), EventsPrefix) || strings.HasPrefix(address.(string), CommandsPrefix) {
 			action = "send"
 		}
 		require.Equal(t, action, actions["#/channels/"+name])

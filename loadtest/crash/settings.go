@@ -102,6 +102,7 @@ connectors:
           index_lag: 2s, conclusive: true}
 `},
 	{"connectors.yaml", "timeout: 10s", "timeout: 1s\n    backoff: {base: 200ms, cap: 1s}"},
+	{"connectors.yaml", "leave_within: 30s", "leave_within: 1s"},
 	{"connectors.yaml", "index_lag: 2s", "index_lag: 200ms"},
 	{"sources.yaml", "duration: 30s", "duration: 1s"},
 	{"sources.yaml", "max_lifetime: 10m", "max_lifetime: 5s"},

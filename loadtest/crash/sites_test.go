@@ -92,7 +92,7 @@ func TestFlows(t *testing.T) {
 			mine++
 			require.NotEmpty(t, reviewFlow.casesOf([]fault.Site{site}), site.String())
 		}
-		require.Equal(t, 8, mine)
+		require.Equal(t, 10, mine)
 	})
 
 	t.Run("MustReachASiteOfTheirServicesThatNothingLeadsTo", func(t *testing.T) {
@@ -220,8 +220,11 @@ func TestSettings(t *testing.T) {
 		require.NoError(t, err)
 		for _, c := range loaded.Tenants[0].Connectors {
 			require.LessOrEqual(t, c.Timeout.Seconds(), 1.0, c.ID)
+			require.LessOrEqual(t, c.LeaveWithin.Seconds(), 1.0, c.ID)
 			for _, o := range c.Operations {
-				require.LessOrEqual(t, o.Lookup.IndexLag.Seconds(), 0.2, o.Name)
+				if o.Lookup != nil {
+					require.LessOrEqual(t, o.Lookup.IndexLag.Seconds(), 0.2, o.Name)
+				}
 			}
 		}
 		worked := slices.IndexFunc(loaded.Tenants[0].Sources, func(s *config.Source) bool { return s.ID == workerSource })

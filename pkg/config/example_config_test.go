@@ -21,12 +21,12 @@ func TestTheExampleConfigurationLoads(t *testing.T) {
 	demo := loaded.Tenants[0]
 
 	require.Equal(t, "demo", demo.ID)
-	require.Equal(t, []string{"crm-enrichment@3", "support-refunds@2", "contact-notes@1"}, demo.WorkflowVersions)
+	require.Equal(t, []string{"crm-enrichment@3", "support-refunds@2", "contact-notes@1", "order-desk@1"}, demo.WorkflowVersions)
 	key := sha256.Sum256([]byte("hp_demo_key_for_local_use_only"))
 	require.Equal(t, []config.APIKey{{Name: "demo", SHA256: hex.EncodeToString(key[:]),
 		Scopes: []string{"publish", "work", "read"}}}, demo.APIKeys)
 
-	require.Len(t, demo.Sources, 10)
+	require.Len(t, demo.Sources, 11)
 	require.Equal(t, config.KeyRule{Header: "Idempotency-Key"}, demo.Sources[0].ActiveRules().Key)
 	require.Equal(t, "/proposal", demo.Sources[0].Proposal)
 	require.Equal(t, config.HashRule{Exclude: []string{"/delivered_at"}}, demo.Sources[1].ActiveRules().Hash)

@@ -124,7 +124,7 @@ func TestLoadRefuses(t *testing.T) {
 		{"AnActionWithoutAudience", "actions.yaml", "    audience: [support-lead]\n", "",
 			[]string{"audience must list at least one role that may decide"}},
 		{"AnUnknownConnector", "actions.yaml", "connector: sandbox-crm", "connector: crm",
-			[]string{`connector is "crm", which connectors.yaml does not declare, allowed: sandbox-crm, sandbox-payments`}},
+			[]string{`connector is "crm", which connectors.yaml does not declare, allowed: sandbox-crm, sandbox-payments, warehouse`}},
 		{"AnUnknownOperation", "actions.yaml", "operation: create_refund", "operation: refund",
 			[]string{`operation is "refund", which connector sandbox-payments does not have, allowed: create_refund`}},
 		{"ARepeatedActionType", "actions.yaml", "type: payment.refund", "type: crm.contact.update",

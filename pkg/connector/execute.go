@@ -28,6 +28,9 @@ type Result struct {
 	Err               error         // what ended the attempt, so that callers know their gate's own errors; not for storing
 	StartedAt         time.Time
 	Duration          time.Duration
+	// Unfinished means that whoever made the call may still tell what it came to, so that this is not the last word on the
+	// attempt. Only executors are like that: an HTTP call that has ended says no more.
+	Unfinished bool
 }
 
 // Execute sends the request once. gate runs immediately before the first byte is written, after connecting and any TLS

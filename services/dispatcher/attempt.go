@@ -27,6 +27,9 @@ type attempt struct {
 	taken   time.Time // by our own clock, when the lease was in our hands
 	granted bool      // leave was granted: bytes may have left
 	digest  *canonical.Digest
+	call    *call // at an executor, nil elsewhere
+	// unfinished: the executor may still say what the attempt came to, so no outcome is stored that would keep it out.
+	unfinished bool
 }
 
 // now is the database's clock, carried on by our own: it is at most a round trip behind.
@@ -47,7 +50,15 @@ func (d *Dispatcher) send(ctx context.Context, a *attempt) {
 	settlement.RunKey, settlement.CorrelationID, settlement.TraceParent = a.RunKey, a.CorrelationID, a.TraceParent
 	d.attempts.Add(ctx, 1, metric.WithAttributes(attribute.String("class", settlement.Outcome.Class),
 		attribute.String("tenant", a.TenantID), attribute.String("connector", a.Connector)))
-	d.record(ctx, a, settlement)
+	d.executors.close(a, d.record(ctx, a, a.storable(settlement)))
+}
+
+// storable leaves out an outcome that is not the last word: what was reported last could not be stored beside it.
+func (a *attempt) storable(s ledger.Settlement) ledger.Settlement {
+	if a.unfinished {
+		s.Note, s.Outcome = s.Outcome.Detail, nil
+	}
+	return s
 }
 
 // attempt checks, asks leave and calls. Its settlement says what follows for the effect. A panic is an outcome too:
@@ -69,11 +80,7 @@ func (d *Dispatcher) attempt(ctx context.Context, a *attempt) (s ledger.Settleme
 	if !found {
 		return d.hold(a, fmt.Errorf("connector %s no longer declares the operation %s", a.Connector, a.Operation))
 	}
-	action, _ := snapshot.Tree.Pointer("/actions/0")
-	op := connector.Operation{
-		Name: a.Operation, Action: action, OperationID: a.OperationID(), IdempotencyKey: a.OperationID(),
-		TenantID: a.TenantID, CorrelationID: a.CorrelationID,
-	}
+	op := a.operation(snapshot)
 	if a.MaybeSent {
 		err = repeatable(a, declared)
 		if err != nil {
@@ -83,6 +90,15 @@ func (d *Dispatcher) attempt(ctx context.Context, a *attempt) (s ledger.Settleme
 		return s
 	}
 	return d.call(ctx, a, snapshot, op)
+}
+
+// operation is what is asked of the connector.
+func (a *attempt) operation(s *intent.Snapshot) connector.Operation {
+	action, _ := s.Tree.Pointer("/actions/0")
+	return connector.Operation{
+		Name: a.Operation, Action: action, OperationID: a.OperationID(), IdempotencyKey: a.OperationID(),
+		TenantID: a.TenantID, CorrelationID: a.CorrelationID,
+	}
 }
 
 // repeatable says why a call that was maybe sent may not be made again. Proven absence takes the mark away, so what
@@ -111,13 +127,21 @@ func (d *Dispatcher) call(
 			"connector's declaration has changed since"))
 	}
 	a.digest = &request.Digest
-	result := a.target.conn.Execute(ctx, request, func() error { return d.leave(ctx, a) })
+	result := a.target.execute(ctx, a, request, func() error { return d.leave(ctx, a) })
 	if result.Sent {
 		sendSite.After(ctx, a.RunID.String())
 	}
 	if result.HTTPStatus > 0 {
 		answerSite.Before(ctx, a.RunID.String())
 	}
+	return d.consequence(ctx, a, s, op, result)
+}
+
+// consequence is what follows of a result.
+func (d *Dispatcher) consequence(
+	ctx context.Context, a *attempt, s *intent.Snapshot, op connector.Operation, result connector.Result,
+) ledger.Settlement {
+	a.unfinished = result.Unfinished
 	if result.Class == outcome.VersionConflict && !a.MaybeSent {
 		return d.conflict(ctx, a, s, op, result)
 	}

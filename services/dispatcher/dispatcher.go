@@ -4,6 +4,9 @@
 //
 // The life of one attempt, by file: door.go (an event asks) or lease.go (the poll finds it due), attempt.go, recheck.go
 // (what has changed since it was authorized), the connector's call, follow.go (what the outcome means), record.go.
+//
+// Where a program of the tenant's makes the call: executor.go (the command), call.go (leave), receipt.go (what it came to),
+// leave.go and peer.go (how its words come in), late.go (a receipt that nobody waits for any more).
 package dispatcher
 
 import (
@@ -27,8 +30,7 @@ const (
 	pollPause = 100 * time.Millisecond
 	// pollSpacing lets freed slots gather, so that a backlog is leased in batches and not one by one.
 	pollSpacing = 10 * time.Millisecond
-	// leaseMargin is what a lease lasts beyond the connector's own timeouts, of the read before the write and of the
-	// write: the commits before and after.
+	// leaseMargin is what a lease lasts beyond the slowest attempt (see target.lasts): the commits before and after.
 	leaseMargin = 20 * time.Second
 	// sendWithin is how long after leave was granted the first byte may leave (D15).
 	sendWithin = time.Second
@@ -58,9 +60,11 @@ type Dispatcher struct {
 	wake     chan struct{}
 	leasing  sync.Mutex // one lease at a time, so that each sees every free slot
 	slots    slots
-	inFlight sync.WaitGroup
-	stopping atomic.Bool   // nothing is leased any more
-	drained  chan struct{} // closed when the stop waits for nothing any more
+
+	executors *executors
+	inFlight  sync.WaitGroup
+	stopping  atomic.Bool   // nothing is leased any more
+	drained   chan struct{} // closed when the stop waits for nothing any more
 
 	attempts metric.Int64Counter
 	reviews  metric.Int64Counter
@@ -81,6 +85,7 @@ func New(env *service.Env, settings Settings) (*Dispatcher, error) {
 		wake: make(chan struct{}, 1), drained: make(chan struct{}),
 	}
 	var problems []error
+	d.executors = newExecutors(env.Bus, len(tenantsWithExecutors(env.Config)) > 0)
 	for _, declared := range env.Config.Tenants {
 		problems = append(problems, d.addTenant(declared))
 	}
@@ -101,9 +106,11 @@ func New(env *service.Env, settings Settings) (*Dispatcher, error) {
 // Run leases and sends until the context ends, then takes nothing more and waits for the calls in flight.
 func (d *Dispatcher) Run(ctx context.Context) error {
 	var stopped atomic.Int64
+	ctx, endDoors := d.openDoors(ctx)
 	halt := context.AfterFunc(ctx, func() {
 		stopped.Store(time.Now().UnixNano())
 		d.stopping.Store(true)
+		d.executors.stop()
 	})
 	defer halt()
 	err := service.RunAll(ctx, d.env.Log, d.settings.Drain,
@@ -113,11 +120,13 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 		}},
 	)
 	d.stopping.Store(true)
+	d.executors.stop()
 	left := d.settings.Drain
 	if at := stopped.Load(); at > 0 {
 		left -= time.Since(time.Unix(0, at))
 	}
-	return errors.Join(err, d.drain(left))
+	err = errors.Join(err, d.drain(left))
+	return errors.Join(err, endDoors())
 }
 
 // drain waits for the calls in flight, at most so long.

@@ -43,11 +43,11 @@ func (d *Dispatcher) lease(ctx context.Context, req ledger.LeaseRequest) error {
 	return nil
 }
 
-// leaseDuration outlasts the slowest connector's read and write.
+// leaseDuration outlasts the slowest connector's attempt.
 func (d *Dispatcher) leaseDuration() time.Duration {
 	longest := time.Duration(0)
 	for _, t := range d.targets {
-		longest = max(longest, t.declared.Timeout)
+		longest = max(longest, t.lasts())
 	}
-	return 2*longest + d.settings.LeaseMargin
+	return longest + d.settings.LeaseMargin
 }

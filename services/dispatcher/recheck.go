@@ -72,7 +72,7 @@ func (d *Dispatcher) policyNow(a *attempt, s *intent.Snapshot) []policy.Reason {
 
 // targetNow compares the target's version with the one that the proposal was made from.
 func targetNow(
-	ctx context.Context, conn *connector.Connector, s *intent.Snapshot, op connector.Operation,
+	ctx context.Context, conn preparer, s *intent.Snapshot, op connector.Operation,
 ) ([]policy.Reason, error) {
 	version, found, err := conn.ReadTarget(ctx, op)
 	switch {

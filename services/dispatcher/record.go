@@ -19,8 +19,12 @@ type recorded struct {
 
 // record stores an outcome. While Postgres is away the outcome is kept and its slot with it: it is the only word on a
 // write that may have happened. When the process ends before that, the lease ends and the reconciler finds out by
-// reading.
-func (d *Dispatcher) record(ctx context.Context, a *attempt, s ledger.Settlement) {
+// reading. The error says that it was not stored.
+func (d *Dispatcher) record(ctx context.Context, a *attempt, s ledger.Settlement) error {
+	var told ledger.AttemptOutcome
+	if s.Outcome != nil {
+		told = *s.Outcome
+	}
 	for {
 		stored, err := d.outcomes.Do(ctx, s)
 		err = errors.Join(err, stored.err)
@@ -29,14 +33,14 @@ func (d *Dispatcher) record(ctx context.Context, a *attempt, s ledger.Settlement
 			answerSite.After(ctx, a.RunID.String())
 			if !stored.moved {
 				d.env.Log.Warn("an outcome came after the effect had been taken from this attempt; it was recorded",
-					"operation", a.OperationID(), "attempt", a.Attempt, "class", s.Outcome.Class)
+					"operation", a.OperationID(), "attempt", a.Attempt, "class", told.Class)
 			}
-			return
+			return nil
 		case !errors.Is(err, ledger.ErrUnavailable) && !errors.Is(err, ledger.ErrOverloaded), !d.waitToRecord():
 			d.env.Log.Error("an outcome could not be recorded; the reconciler will find out by reading",
-				"operation", a.OperationID(), "attempt", a.Attempt, "class", s.Outcome.Class,
-				"external_id", s.Outcome.ExternalID, "error", err)
-			return
+				"operation", a.OperationID(), "attempt", a.Attempt, "class", told.Class,
+				"external_id", told.ExternalID, "error", err)
+			return err
 		}
 	}
 }

@@ -157,4 +157,11 @@ func TestNew(t *testing.T) {
 		}))
 		require.Greater(t, b.leaseDuration(), 2*time.Minute)
 	})
+
+	t.Run("ALeaseOutlastsTheWaitForLeaveAndForTheReceipt", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, servicetest.WithConfig(withWarehouse), servicetest.WithConfig(leaveWithin(time.Minute)),
+			servicetest.WithConfig(reportWithin(2*time.Minute)))
+		require.Greater(t, b.leaseDuration(), 3*time.Minute)
+	})
 }

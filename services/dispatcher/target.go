@@ -1,7 +1,10 @@
 package dispatcher
 
 import (
+	"cmp"
+	"context"
 	"fmt"
+	"time"
 
 	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/connector"
@@ -18,8 +21,27 @@ type tenant struct {
 // target is one connector of one tenant.
 type target struct {
 	declared *config.Connector
-	conn     *connector.Connector
-	backoff  *outcome.Backoff
+	conn     preparer
+	// execute makes one attempt. The gate runs at most once, right before the write may begin, and when execute has returned
+	// nothing can begin any more.
+	execute func(context.Context, *attempt, *connector.Request, func() error) connector.Result
+	backoff *outcome.Backoff
+}
+
+// preparer is what a connector of every kind knows before it writes.
+type preparer interface {
+	Declared(operation string) (*config.Operation, bool)
+	Prepare(ctx context.Context, op connector.Operation) (*connector.Request, error)
+	ReadTarget(ctx context.Context, op connector.Operation) (version string, found bool, err error)
+}
+
+// lasts is how long one attempt may take, apart from the commits before and after: the read and the write of an HTTP
+// connector, or the wait for leave and the wait for the receipt of an executor.
+func (t *target) lasts() time.Duration {
+	if t.declared.Executor() {
+		return cmp.Or(t.declared.LeaveWithin, defaultLeave) + cmp.Or(t.declared.Timeout, defaultReport)
+	}
+	return 2 * t.declared.Timeout
 }
 
 func (d *Dispatcher) addTenant(declared *config.Tenant) error {
@@ -33,15 +55,30 @@ func (d *Dispatcher) addTenant(declared *config.Tenant) error {
 	}
 	d.tenants[declared.ID] = t
 	for _, c := range declared.Connectors {
-		conn, err := connector.New(connector.Config{Connector: c})
+		t, err := d.newTarget(c)
 		if err != nil {
 			return fmt.Errorf("connector %s of tenant %s: %w", c.ID, declared.ID, err)
 		}
-		backoff, err := outcome.NewBackoff(outcome.BackoffConfig{Declared: c.Backoff})
-		if err != nil {
-			return fmt.Errorf("connector %s of tenant %s: %w", c.ID, declared.ID, err)
-		}
-		d.targets[declared.ID+"/"+c.ID] = &target{c, conn, backoff}
+		d.targets[declared.ID+"/"+c.ID] = t
 	}
 	return nil
+}
+
+func (d *Dispatcher) newTarget(c *config.Connector) (*target, error) {
+	backoff, err := outcome.NewBackoff(outcome.BackoffConfig{Declared: c.Backoff})
+	if err != nil {
+		return nil, err
+	}
+	if c.Executor() {
+		conn, err := connector.NewExecutor(c)
+		return &target{c, conn, d.executors.execute, backoff}, err
+	}
+	conn, err := connector.New(connector.Config{Connector: c})
+	if err != nil {
+		return nil, err
+	}
+	call := func(ctx context.Context, _ *attempt, r *connector.Request, gate func() error) connector.Result {
+		return conn.Execute(ctx, r, gate)
+	}
+	return &target{c, conn, call, backoff}, nil
 }

@@ -284,6 +284,37 @@ select count(*) from audit_events where move = 'look' and detail->>'note' like '
 		require.Contains(t, b.Logs.Errors()[0], "an operator must settle it")
 	})
 
+	// executed turns the refunds' connector into one whose writes a program of the tenant's makes.
+	executed := func(c *config.Tenant) {
+		payments := servicetest.Connector(c, servicetest.Payments)
+		payments.Kind, payments.BaseURL, payments.Timeout = config.ConnectorExecutor, "", time.Hour
+		payments.Operations = []*config.Operation{{Name: servicetest.Refund, Kind: config.OperationCreate,
+			IdempotencyHeader: config.OperationIDMember}}
+	}
+
+	t.Run("AnExecutorIsNotAskedAndAnOperatorMustSettleIt", func(t *testing.T) {
+		t.Parallel()
+		b := refund(t, executed)
+		require.Less(t, b.hold, time.Minute, "nothing is read from it, however long it may take to report")
+		b.lost("k", false)
+		b.after("k", time.Second)
+		require.Equal(t, ledger.EffectUnknown, b.Look("k").State)
+		require.Zero(t, b.Look("k").Lookups)
+		require.Contains(t, b.Logs.Errors()[0], "an operator must settle it")
+	})
+
+	t.Run("AnExecutorThatReplaysIsCommandedAgain", func(t *testing.T) {
+		t.Parallel()
+		b := refund(t, executed, func(c *config.Tenant) {
+			op := servicetest.Operation(c, servicetest.Payments)
+			op.Replays, op.KeyWindow = true, time.Hour
+		})
+		b.lost("k", false)
+		b.after("k", time.Minute)
+		require.Equal(t, ledger.EffectPending, b.Look("k").State)
+		require.True(t, b.Look("k").MaybeSent)
+	})
+
 	t.Run("AnOperationThatIsNoLongerDeclaredPromisesNothing", func(t *testing.T) {
 		t.Parallel()
 		b := refund(t)

@@ -83,7 +83,7 @@ func (b *bench) write(e ledger.Leased) connector.Result {
 	s, err := intent.Read(e.Canonical, e.IntentHash)
 	require.NoError(b.t, err)
 	action, _ := s.Tree.Pointer("/actions/0")
-	conn := b.targets[e.TenantID+"/"+e.Connector].conn
+	conn := b.targets[e.TenantID+"/"+e.Connector].conn.(*connector.Connector)
 	request, err := conn.Prepare(b.t.Context(), connector.Operation{Name: e.Operation, Action: action,
 		OperationID:    e.OperationID(),
 		IdempotencyKey: e.OperationID(), TenantID: e.TenantID})

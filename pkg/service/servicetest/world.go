@@ -98,7 +98,9 @@ func (w *World) Configuration(changes ...func(*config.Tenant)) *config.Config {
 		c.Timeout = 5 * time.Second
 		c.Backoff = config.Backoff{Base: 4 * time.Millisecond, Cap: 8 * time.Millisecond, Attempts: 6, Total: time.Hour}
 		for _, op := range c.Operations {
-			op.Lookup.IndexLag = IndexLag
+			if op.Lookup != nil {
+				op.Lookup.IndexLag = IndexLag
+			}
 		}
 	}
 	Action(tenant, "payment.refund").Reversible = true

@@ -151,7 +151,9 @@ func TestSearchThatLagsProvesNothing(t *testing.T) {
 		world.WithConfig(func(c *config.Config) {
 			for _, k := range c.Tenants[0].Connectors {
 				for _, op := range k.Operations {
-					op.Lookup.IndexLag = 1500 * time.Millisecond
+					if op.Lookup != nil {
+						op.Lookup.IndexLag = 1500 * time.Millisecond
+					}
 				}
 			}
 		}))

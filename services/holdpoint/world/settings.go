@@ -79,10 +79,12 @@ var quickBackoff = config.Backoff{Base: 100 * time.Millisecond, Cap: time.Second
 func quick(c *config.Config) {
 	for _, t := range c.Tenants {
 		for _, k := range t.Connectors {
-			k.Timeout = quickTimeout
+			k.Timeout, k.LeaveWithin = quickTimeout, quickTimeout
 			k.Backoff = quickBackoff
 			for _, op := range k.Operations {
-				op.Lookup.IndexLag = quickIndexLag
+				if op.Lookup != nil {
+					op.Lookup.IndexLag = quickIndexLag
+				}
 			}
 		}
 	}
