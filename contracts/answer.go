@@ -19,7 +19,8 @@ type Answer struct {
 	IdempotencyKey string   `json:"idempotency_key"`
 	State          string   `json:"state"`
 	Outcome        string   `json:"outcome,omitempty"`
-	Lease          *Lease   `json:"lease,omitempty"` // only for its owner
+	Reason         string   `json:"reason,omitempty"` // why it ended so, for a person to read
+	Lease          *Lease   `json:"lease,omitempty"`  // only for its owner
 	Effects        []Effect `json:"effects,omitempty"`
 	StatusURL      string   `json:"status_url"`
 }

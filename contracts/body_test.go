@@ -39,7 +39,7 @@ func sampleProposal() Proposal {
 
 func sampleAnswer() Answer {
 	return Answer{
-		Result: ResultOutcomeUnknown, RunID: "r", IdempotencyKey: "k", State: StateApproved, Outcome: OutcomePartial,
+		Result: ResultOutcomeUnknown, RunID: "r", IdempotencyKey: "k", State: StateApproved, Outcome: OutcomePartial, Reason: "the card was stolen",
 		Lease:   &Lease{Owner: sampleID, Version: 1, ExpiresAt: sampleMeta.Time, RemainingMS: 30000},
 		Effects: []Effect{{OperationID: "op", State: "unknown", ExternalID: "x"}}, StatusURL: "/v1/runs/r",
 	}

@@ -45,7 +45,7 @@ func samples() map[string]Data {
 			Decision: DecisionApprove, Final: true, ReviewerID: "https://id.example.test#nora",
 			Reason: "the customer was charged twice", DecidedAt: sampleMeta.Time, IntentRevision: 2, IntentHash: "v1:8a7f"},
 		"run.refused.v1": &RunRefused{TenantID: "demo", Source: "crm-enrichment", Reason: CodeKeyMissing,
-			MessageID: "msg-1", Detail: "header Idempotency-Key is missing"},
+			MessageID: "msg-1", Detail: "header Idempotency-Key is missing", IdempotencyKey: "contact-17"},
 	}
 }
 

@@ -136,6 +136,8 @@ type RunRefused struct {
 	Reason    string // a problem code, such as key_missing
 	MessageID string // what the publisher can find its message by: its Nats-Msg-Id, else stream and sequence
 	Detail    string // for a person to read
+	// IdempotencyKey is the header of that name, "" where there is none, or more than one.
+	IdempotencyKey string
 }
 
 func (d *RunRefused) Type() string       { return TypeRunRefused }
@@ -150,5 +152,6 @@ func (d *RunRefused) fields() []field {
 		{name: "reason", into: &d.Reason},
 		{name: "message_id", into: &d.MessageID},
 		{name: "detail", into: &d.Detail, optional: true},
+		{name: "idempotency_key", into: &d.IdempotencyKey, optional: true},
 	}
 }

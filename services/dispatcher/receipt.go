@@ -17,7 +17,7 @@ func (c *call) report(t token, r connector.Receipt) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	switch {
-	case c.result != nil && c.result.Class == r.Status:
+	case c.result != nil && c.result.Class == r.Status && c.result.ExternalID == r.ExternalID:
 		return nil // again, while it is being stored
 	case c.result != nil:
 		return otherOutcome(string(c.result.Class))

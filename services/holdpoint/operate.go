@@ -38,7 +38,7 @@ func databaseURL(data string) (string, error) {
 type operator struct{ data, tenant, by, reason string }
 
 func (o *operator) flags(cmd *cobra.Command, tenant, accountable bool) {
-	cmd.Flags().StringVar(&o.data, "data", "", "data directory of a running `up` (default: where up keeps it)")
+	cmd.Flags().StringVar(&o.data, "data", "", "data directory of a running up (default: where up keeps it)")
 	if tenant {
 		cmd.Flags().StringVar(&o.tenant, "tenant", os.Getenv("HOLDPOINT_TENANT"), "tenant (or HOLDPOINT_TENANT)")
 	}

@@ -55,7 +55,7 @@ func addPolicyVerbs(service *cobra.Command) {
 		},
 	}
 	for _, verb := range []*cobra.Command{check, test, policyReplayCommand(&f)} {
-		verb.Flags().StringVar(&f.configDir, "config", "", "configuration directory (default: HOLDPOINT_CONFIG_DIR)")
+		verb.Flags().StringVar(&f.configDir, "config", "", "configuration directory, with a folder tenants (default: HOLDPOINT_CONFIG_DIR, else /etc/holdpoint)")
 		verb.Flags().BoolVar(&f.raw, "json", false, "print JSON")
 		service.AddCommand(verb)
 	}
@@ -69,7 +69,7 @@ func (f policyFlags) load() (*config.Config, error) {
 	dir := cmp.Or(f.configDir, common.ConfigDir)
 	cfg, err := config.LoadDir(dir)
 	if err != nil {
-		return nil, fmt.Errorf("configuration in %s:\n%w", dir, err)
+		return nil, fmt.Errorf("configuration in %s (another is named with --config):\n%w", dir, err)
 	}
 	return cfg, nil
 }
@@ -119,7 +119,7 @@ func showFindings(out io.Writer, views []findingView, rules int, raw bool) error
 	for _, v := range views {
 		p.line("%s: %s [%s]", config.Position{File: v.File, Line: v.Line, Column: v.Column}, v.Message, v.Code)
 	}
-	p.line("%d rules, %d findings.", rules, len(views))
+	p.line("Rules: %d. Findings: %d.", rules, len(views))
 	return nil
 }
 
@@ -197,6 +197,6 @@ func showTests(out io.Writer, tests []testView, unreached []ruleView, raw bool) 
 	for _, r := range unreached {
 		p.line("%s: no test reaches rule %s", r.At, r.Rule)
 	}
-	p.line("%d tests, %d rules that no test reaches.", len(tests), len(unreached))
+	p.line("Tests: %d. Rules that no test reaches: %d.", len(tests), len(unreached))
 	return nil
 }

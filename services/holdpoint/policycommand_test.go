@@ -40,7 +40,7 @@ func TestPolicyCommand(t *testing.T) {
 		t.Parallel()
 		var out bytes.Buffer
 		require.NoError(t, checkPolicies(&out, load(t, example), policyFlags{strict: true}))
-		require.Equal(t, "4 rules, 0 findings.\n", out.String())
+		require.Equal(t, "Rules: 5. Findings: 0.\n", out.String())
 	})
 
 	t.Run("CheckNamesThePlace", func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestPolicyCommand(t *testing.T) {
 		require.Contains(t, out.String(),
 			"tenants/demo/policy.yaml:21:15: rule contact-email-change reads proposed_change.fields.mail")
 		require.Contains(t, out.String(),
-			"allowed: city, company, email, job_title, phone [unknown_field]\n4 rules, 1 findings.\n")
+			"allowed: city, company, email, job_title, phone [unknown_field]\nRules: 5. Findings: 1.\n")
 
 		out.Reset()
 		require.EqualError(t, checkPolicies(&out, cfg, policyFlags{strict: true, raw: true}),
@@ -73,7 +73,7 @@ func TestPolicyCommand(t *testing.T) {
 		require.NoError(t, testPolicies(&out, load(t, example), policyFlags{}))
 		require.Regexp(t, `(?m)^pass +demo +a-huge-refund-is-rejected +reject +refund-needs-lead, refund-too-large$`,
 			out.String())
-		require.Contains(t, out.String(), "9 tests, 0 rules that no test reaches.\n")
+		require.Contains(t, out.String(), "Tests: 11. Rules that no test reaches: 0.\n")
 	})
 
 	t.Run("TestNamesDifferencesAndRulesThatNoTestReaches", func(t *testing.T) {

@@ -43,7 +43,7 @@ func policyReplayCommand(f *policyFlags) *cobra.Command {
 	}
 	o.operator.flags(cmd, true, false)
 	cmd.Flags().StringVar(&o.action, "action", "", "action type (default: all)")
-	cmd.Flags().StringVar(&o.amount, "amount", "", "JSON pointer to what is added up (default: what the type's limits add up)")
+	cmd.Flags().StringVar(&o.amount, "amount", "", "JSON pointer into the action to what is added up, such as /proposed_change/amount (default: what the type's limits add up)")
 	cmd.Flags().DurationVar(&o.since, "since", 7*24*time.Hour, "how far back")
 	cmd.Flags().IntVar(&o.limit, "limit", 100_000, "the most decisions, the newest first")
 	return cmd
@@ -57,6 +57,9 @@ func (o *replayFlags) run(cmd *cobra.Command, cfg *config.Config, raw bool) erro
 	for _, t := range cfg.Tenants {
 		if o.tenant != "" && o.tenant != t.ID {
 			continue
+		}
+		if o.action != "" && t.Action(o.action) == nil {
+			return fmt.Errorf("tenant %s registers no action type %q", t.ID, o.action)
 		}
 		replay, err := policy.NewReplay(t, o.amount)
 		if err != nil {
@@ -86,7 +89,7 @@ func showReplays(out io.Writer, reports []policy.ReplayReport) error {
 	p.line("TENANT\tACTION\tWAS\tWOULD BE\tCOUNT\tAMOUNT\tSUCH AS")
 	for _, r := range reports {
 		for _, f := range r.Flips {
-			p.line("%s\t%s\t%s\t%s\t%d\t%s\t%s", r.Tenant, f.ActionType, f.From, f.To, f.Count, f.Amount, strings.Join(f.Keys, ", "))
+			p.line("%s\t%s\t%s\t%s\t%d\t%s\t%s", r.Tenant, f.ActionType, f.From, f.To, f.Count, cmp.Or(f.Amount, "-"), strings.Join(f.Keys, ", "))
 		}
 	}
 	if err := table.Flush(); err != nil {

@@ -104,7 +104,7 @@ Try it: an event whose proposal the example rules let through.
 
 The same over NATS, under another key, with the nats command-line tool:
 
-  nats --server %s pub holdpoint.ingress.demo.crm-enrichment -H Idempotency-Key:second '%s'
+  nats --server %s pub --jetstream holdpoint.ingress.demo.crm-enrichment -H Idempotency-Key:second '%s'
 
 Then ask what became of it:
 

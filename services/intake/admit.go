@@ -177,7 +177,10 @@ func (t *tenant) intent(proposal config.Document, s *source, at, key string) (*l
 }
 
 func invalid(errs []contracts.FieldError, prefix string) *contracts.Problem {
-	first := fmt.Sprintf("%d problems; the first at %q: %s.", len(errs), prefix+errs[0].Pointer, errs[0].Detail)
+	first := fmt.Sprintf("At %q: %s.", prefix+errs[0].Pointer, errs[0].Detail)
+	if len(errs) > 1 {
+		first = fmt.Sprintf("%d problems; the first at %q: %s.", len(errs), prefix+errs[0].Pointer, errs[0].Detail)
+	}
 	p := newProblem(contracts.CodeSchemaInvalid, first)
 	for _, e := range errs {
 		p.Errors = append(p.Errors, contracts.FieldError{Pointer: prefix + e.Pointer, Detail: e.Detail})

@@ -133,13 +133,14 @@ const maxMessageID = 255
 func (d natsDoor) parked(item *bus.Item, r refusal) ledger.Parked {
 	sent := newHeaders(item.Header)
 	id, _ := sent.one("Nats-Msg-Id")
+	key, _ := sent.one("Idempotency-Key")
 	if id = sound(id); id == "" || len(id) > maxMessageID {
 		id = fmt.Sprintf("%s:%d", item.Stream, item.StreamSeq)
 	}
 	return ledger.Parked{Message: item.Place(), Consumer: ledger.Intake, TenantID: d.t.ID, Subject: item.Subject, Reason: r.problem.Code,
 		Detail: clip(r.detail), Headers: sent.parked(), Body: item.Data, Deliveries: item.NumDelivered,
 		Refusal: &contracts.RunRefused{TenantID: d.t.ID, Source: clip(lastToken(item.Subject)), Reason: r.problem.Code,
-			MessageID: id, Detail: r.problem.Detail}}
+			MessageID: id, Detail: r.problem.Detail, IdempotencyKey: clip(key)}}
 }
 
 // reply counts an answer and sends it to a publisher that asked to be told (K14). Nobody may be listening; the event

@@ -105,6 +105,7 @@ func aboutRun(run *ledger.Run, code, detail string) *contracts.Problem {
 func (in *Intake) describe(run *ledger.Run, result string, owner uuid.UUID) *contracts.Answer {
 	id := run.RunID.String()
 	a := &contracts.Answer{Result: result, RunID: id, IdempotencyKey: run.Key, State: run.State, Outcome: run.Outcome,
+		Reason:    run.OutcomeReason,
 		StatusURL: in.settings.PublicURL + "/v1/runs/" + id}
 	if owner != uuid.Nil && run.LeaseOwner == owner {
 		a.Lease = &contracts.Lease{Owner: owner.String(), Version: run.Version, ExpiresAt: run.LeaseExpiresAt(),

@@ -41,7 +41,12 @@ func (c *toolCall) propose(ctx context.Context) (answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	return describe(stored), nil
+	told := describe(stored)
+	if stored.IdempotencyKey != a.Key {
+		told.Next += fmt.Sprintf(" The source takes the key from the event: it is %q, not %q. Ask by that key, or by the run_id.",
+			stored.IdempotencyKey, a.Key)
+	}
+	return told, nil
 }
 
 // runName names a run by one of the two.

@@ -54,9 +54,11 @@ var advices = map[string]advice{
 	contracts.CodeTooLarge:        {retryCorrected, corrected},
 	contracts.CodeKeyInvalid:      {retryCorrected, "Nothing was stored. " + keyMeaning},
 	contracts.CodeKeyMissing:      {retryCorrected, "Nothing was stored. " + keyMeaning},
-	contracts.CodePayloadMismatch: {retryNever, "This key belongs to an event with other content, whose run goes on; " +
+	contracts.CodePayloadMismatch: {retryNever, "This key belongs to an event with other content, whose run stands; " +
 		"nothing of this call was stored. Look at that run with " + toolStatus + ". If you changed the arguments of the " +
 		"same event, do not send them under another key: tell the user."},
+	contracts.CodeUnauthenticated: {retryNever, "Holdpoint does not know the API key of this server. Tell the user: over stdio it comes " +
+		"from HOLDPOINT_API_KEY or --api-key-file, over HTTP from the client's Authorization header."},
 	contracts.CodeUnknownSource: {retryNever,
 		"Nothing was stored. Take the source's name from " + toolSources + ", or ask the user for it."},
 	contracts.CodeNotFound: {retryNever, "No event with this key or id is stored. If you proposed it and got no answer, " +
@@ -82,8 +84,8 @@ func refusalOf(err error, tool string) *refusal {
 		what = advice{retryNever, "Tell the user, or Holdpoint's operator."}
 	}
 	r.Retry, r.Next = what.retry, what.next
-	if tool != toolPropose && r.Code == contracts.CodeUnavailable {
-		r.Next = "It says nothing about the run. Ask again in a while."
+	if tool != toolPropose && (r.Code == contracts.CodeUnavailable || r.Code == codeUnanswered) {
+		r.Next = "It says nothing about any run. Ask again in a while."
 	}
 	return r
 }

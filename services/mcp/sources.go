@@ -16,7 +16,8 @@ type offered struct {
 }
 
 const offeredNext = "Choose the source that fits and call " + toolPropose + ` with an event of its schema. With mode "inline" the ` +
-	"proposal goes where \"proposal\" points. A source with \"signed\" is for its own sender, and not for you."
+	"proposal goes where \"proposal\" points; with mode \"worker\" somebody else drafts it, and the event is the material. " +
+	"A source with \"signed\" is for its own sender, and not for you."
 
 // sources is list_sources.
 func (c *toolCall) sources(ctx context.Context) (answer, error) {

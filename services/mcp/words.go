@@ -47,7 +47,8 @@ func underway(state string) (meaning, next string) {
 	case contracts.StateFailedRetryable:
 		return "It is stored, and a worker will try again to draft it.", askSoon
 	}
-	return "It is stored, and the rules have not decided about it yet.", askSoon
+	return "It is stored, and not decided yet: the rules come next, or first a worker that drafts the proposal, where the event " +
+		"carried none.", askSoon
 }
 
 // endings are what outcomes mean, and what may follow.
@@ -68,6 +69,14 @@ var endings = map[string]struct{ meaning, next string }{
 }
 
 func ended(a *contracts.Answer) (meaning, next string) {
+	meaning, next = endedAs(a)
+	if a.Reason != "" && a.Outcome != contracts.OutcomeExecuted {
+		meaning += " The reason: " + a.Reason
+	}
+	return meaning, next
+}
+
+func endedAs(a *contracts.Answer) (meaning, next string) {
 	words, ok := endings[a.Outcome]
 	if !ok {
 		return fmt.Sprintf("It has ended as %q.", a.Outcome), "Tell the user."

@@ -39,8 +39,8 @@ type Flip struct {
 	From       string   `json:"from"`
 	To         string   `json:"to"`
 	Count      int      `json:"count"`
-	Amount     string   `json:"amount"` // exact sum, of those intents that have one
-	Keys       []string `json:"keys"`   // of the newest
+	Amount     string   `json:"amount,omitempty"` // exact sum, of those intents that have one; "" where none has
+	Keys       []string `json:"keys"`             // of the newest
 }
 
 // flip tells kinds of changes apart.
@@ -103,13 +103,16 @@ func (r *Replay) count(s *intent.Snapshot, key string, kind flip) {
 	f := r.flips[kind]
 	if f == nil {
 		f = &Flip{ActionType: kind.action, From: kind.from, To: kind.to}
-		r.flips[kind], r.sums[f] = f, new(big.Rat)
+		r.flips[kind] = f
 	}
 	f.Count++
 	if len(f.Keys) < shownKeys {
 		f.Keys = append(f.Keys, key)
 	}
 	if amount, ok := new(big.Rat).SetString(r.amountOf(s)); ok {
+		if r.sums[f] == nil {
+			r.sums[f] = new(big.Rat)
+		}
 		r.sums[f].Add(r.sums[f], amount)
 	}
 }
@@ -140,10 +143,11 @@ func (r *Replay) Report() ReplayReport {
 	for _, f := range slices.SortedFunc(maps.Values(r.flips), func(a, b *Flip) int {
 		return cmp.Or(b.Count-a.Count, cmp.Compare(a.ActionType+a.From+a.To, b.ActionType+b.From+b.To))
 	}) {
-		sum := r.sums[f]
-		digits, _ := sum.FloatPrec()
 		one := *f
-		one.Amount = sum.FloatString(digits)
+		if sum := r.sums[f]; sum != nil {
+			digits, _ := sum.FloatPrec()
+			one.Amount = sum.FloatString(digits)
+		}
 		report.Flips = append(report.Flips, one)
 	}
 	return report
