@@ -61,7 +61,7 @@ func TestPolicyCommand(t *testing.T) {
 			Findings []findingView
 		}
 		require.NoError(t, json.Unmarshal(out.Bytes(), &said))
-		require.Equal(t, 4, said.Rules)
+		require.Equal(t, 5, said.Rules)
 		require.Equal(t, "unknown_field", said.Findings[0].Code)
 		require.Equal(t, 21, said.Findings[0].Line)
 		require.Equal(t, 15, said.Findings[0].Column)
@@ -81,7 +81,7 @@ func TestPolicyCommand(t *testing.T) {
 		cfg := load(t, setup(t, "policy.yaml", "has(proposed_change.fields.email)", "has(proposed_change.fields.company)"))
 		var out bytes.Buffer
 		require.EqualError(t, testPolicies(&out, cfg, policyFlags{}),
-			"1 of 9 policy tests were decided otherwise than expected")
+			"1 of 11 policy tests were decided otherwise than expected")
 		require.Regexp(t, `(?m)^FAIL +demo +a-change-of-the-address-is-for-a-person +human_review +none$`, out.String())
 		require.Contains(t, out.String(),
 			"a-change-of-the-address-is-for-a-person: rules: none, expected contact-email-change\n")
@@ -94,7 +94,7 @@ func TestPolicyCommand(t *testing.T) {
 			Unreached []ruleView `json:"unreached_rules"`
 		}
 		require.NoError(t, json.Unmarshal(out.Bytes(), &said))
-		require.Len(t, said.Tests, 9)
+		require.Len(t, said.Tests, 11)
 		require.Equal(t, []ruleView{{"demo", "contact-email-change", "tenants/demo/policy.yaml:21:11"}}, said.Unreached)
 	})
 

@@ -122,7 +122,7 @@ func TestWhatIsNotKnown(t *testing.T) {
 				scripted(t, s, func(t *testing.T, a *agent, _ told) {
 					r := a.call("get_status", `{"key":"k"}`)
 					require.Equal(t, contracts.CodeUnavailable, r.Code)
-					require.Contains(t, r.text, "It says nothing about the run")
+					require.Contains(t, r.text, "It says nothing about any run")
 				})
 			})
 		}
