@@ -43,6 +43,7 @@ type ApprovalCard struct {
 	Reasons         json.RawMessage `json:"reasons"`
 	PolicyVersion   string          `json:"policy_version"`
 	Quorum          int             `json:"quorum"`
+	Stages          []ReviewStage   `json:"stages,omitempty"`
 	TypedReason     bool            `json:"typed_reason"` // an approval needs a reason
 	Decisions       []Decision      `json:"decisions"`
 	ExecutionStatus string          `json:"execution_status"` // not_started, executing, executed, failed or unknown
@@ -64,8 +65,9 @@ type Corrected struct {
 
 // Decision is one recorded vote.
 type Decision struct {
-	Decision   string    `json:"decision"` // DecisionApprove or DecisionReject
-	ReviewerID string    `json:"reviewer_id"`
+	Decision   string    `json:"decision"`               // DecisionApprove or DecisionReject
+	ReviewerID string    `json:"reviewer_id"`            // "sam for nora" where sam decided for nora
+	OnBehalfOf string    `json:"on_behalf_of,omitempty"` // the configured id of whoever was away, and whose vote it is (A16)
 	Reason     string    `json:"reason"`
 	DecidedAt  time.Time `json:"decided_at"`
 }
@@ -87,10 +89,34 @@ type WithdrawalRequest struct {
 // those of a Problem in one object, and tell what stands (A8).
 type DecisionAnswer struct {
 	ApprovalID string `json:"approval_id"`
-	// Result is approved, rejected, counted, already_decided, already_voted, expired, changed or token_spent.
+	// Result is approved, rejected, counted, already_decided, already_voted, expired, changed, token_spent,
+	// not_yet, not_needed or delegation_over.
 	Result    string     `json:"decision_result"`
 	Status    string     `json:"approval_status"` // of the approval now
 	Approvals int        `json:"approvals"`
 	Quorum    int        `json:"quorum"`
 	Decisions []Decision `json:"decisions"`
+	// Stages are as in the card; left out with a withdrawal, which needs none.
+	Stages []ReviewStage `json:"stages,omitempty"`
+}
+
+// States of a stage.
+const (
+	StageSatisfied = "satisfied"
+	StageOpen      = "open"
+	StageWaiting   = "waiting" // for the stages before it
+)
+
+// ReviewStage is one step of a review: all its groups must be satisfied before the next one opens (A16).
+type ReviewStage struct {
+	State  string        `json:"state"` // StageSatisfied, StageOpen or StageWaiting
+	Groups []ReviewGroup `json:"groups"`
+}
+
+// ReviewGroup is how many people must approve who hold a role, and who has.
+type ReviewGroup struct {
+	Role       string   `json:"role,omitempty"` // "" is any role of the audience
+	Approvals  int      `json:"approvals"`      // different people who must approve
+	Missing    int      `json:"missing"`
+	ApprovedBy []string `json:"approved_by"` // reviewer ids, in the order of their votes
 }

@@ -20,7 +20,8 @@ type ApprovalDecided struct {
 	ApprovalID string
 	Decision   string // DecisionApprove or DecisionReject
 	Final      bool   // false while the quorum is short (A5, A7)
-	// ReviewerID is the configured id of the person, or issuer#subject of the sign-in where there is none (A4).
+	// ReviewerID is the configured id of the person, or issuer#subject of the sign-in where there is none (A4); followed by " for "
+	// and the id of whoever was away where the decision is for them (A16).
 	ReviewerID     string
 	Reason         string    // in the reviewer's words; "" where none was given
 	DecidedAt      time.Time // the database's clock, in microseconds

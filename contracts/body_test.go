@@ -62,7 +62,12 @@ func sampleApproval() Approval {
 
 func sampleVotes() []Decision {
 	return []Decision{
-		{Decision: DecisionApprove, ReviewerID: "nora", Reason: "charged twice", DecidedAt: sampleMeta.Time}}
+		{Decision: DecisionApprove, ReviewerID: "nora", OnBehalfOf: "lea", Reason: "charged twice", DecidedAt: sampleMeta.Time}}
+}
+
+func sampleStages() []ReviewStage {
+	return []ReviewStage{{State: StageSatisfied, Groups: []ReviewGroup{
+		{Role: "support-lead", Approvals: 1, ApprovedBy: []string{"nora"}}}}}
 }
 
 func sampleSources() SourceList {
@@ -83,7 +88,7 @@ func bodies() map[string]body {
 	card := ApprovalCard{Approval: sampleApproval(), IntentHash: sampleHash, IntentRevision: 1,
 		Intent:        json.RawMessage(`{"format":"holdpoint-intent-1"}`),
 		Reasons:       json.RawMessage(`[{"code":"rule_matched","rule_id":"r","pointer":"/a","message":"It is much."}]`),
-		PolicyVersion: "v1", Quorum: 1, TypedReason: true, Decisions: sampleVotes(), ExecutionStatus: "executed",
+		PolicyVersion: "v1", Quorum: 1, Stages: sampleStages(), TypedReason: true, Decisions: sampleVotes(), ExecutionStatus: "executed",
 		RunState: StateCompleted, RunOutcome: OutcomeExecuted,
 		Effects: []Effect{{OperationID: "op", State: "completed", ExternalID: "re_1"}},
 		Corrects: &Corrected{IdempotencyKey: "refund-1", RunID: sampleRun, CorrectedBy: "otto", Reason: "wrong amount",
@@ -106,7 +111,7 @@ func bodies() map[string]body {
 		"withdrawal_request.v1": {WithdrawalRequest{Reason: "a mistake"}, WithdrawalRequest{Reason: "a mistake"}},
 		"decision_answer.v1": {
 			DecisionAnswer{ApprovalID: "a", Result: "approved", Status: "approved", Approvals: 1, Quorum: 1,
-				Decisions: sampleVotes()},
+				Decisions: sampleVotes(), Stages: sampleStages()},
 			DecisionAnswer{Result: "rejected", Status: "superseded", Decisions: []Decision{}}},
 		"renewal.v1": {Renewal{RunID: sampleRun, Owner: sampleID, Version: 1}, Renewal{Owner: sampleID, Version: 1}},
 		"submission.v1": {Submission{RunID: sampleRun, Owner: sampleID, Version: 1, Proposal: sampleProposal()},

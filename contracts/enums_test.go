@@ -25,7 +25,8 @@ func TestClosedListsAreThoseOfTheLedger(t *testing.T) {
 		"decision": {ledger.Approve, ledger.Reject},
 		// VoteUnknown is not among them: who reaches the vote was shown the approval, and approvals are never deleted.
 		"vote": {ledger.VoteApproved, ledger.VoteRejected, ledger.VoteCounted, ledger.VoteLate, ledger.VoteRepeated,
-			ledger.VoteExpired, ledger.VoteChanged, ledger.VoteTokenSpent},
+			ledger.VoteExpired, ledger.VoteChanged, ledger.VoteTokenSpent, ledger.VoteNotYet, ledger.VoteNotNeeded,
+			ledger.VoteDelegationOver},
 	}
 	for _, tc := range []struct {
 		schema string

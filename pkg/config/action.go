@@ -33,7 +33,7 @@ func (d *declared) readActions(o *object) {
 		}
 		a.Schema = d.schema(part, true)
 		a.Evidence = readEvidence(part)
-		a.Review = readReview(part, a.Risk, a.DecideWithin)
+		a.Review = d.readReview(part, a)
 		a.NearDuplicate = readNearDuplicate(part)
 		a.Limits = readLimits(part)
 		if len(a.Audience) == 0 { // P9: a review that nobody may decide can only expire

@@ -17,6 +17,7 @@ var mutableClaims = []string{"email", "preferred_username", "name"}
 func (d *declared) readPeople(o *object) {
 	d.readPersons(o)
 	d.readRoles(o)
+	d.readDelegations(o)
 	d.readChannels(o)
 }
 
@@ -157,6 +158,7 @@ func (d *declared) checkPeople() {
 		}
 		d.checkReviewers(a)
 	}
+	d.checkDelegations()
 	for _, c := range d.Channels {
 		d.checkRoles(d.places[c], "roles", c.Roles)
 	}

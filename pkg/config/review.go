@@ -10,9 +10,9 @@ const (
 	defaultRecentSignIn = 15 * time.Minute
 )
 
-// readReview fills in what risk demands: a high one always takes a typed reason and a recent sign-in (A6). within is how long there
-// is to decide.
-func readReview(o *object, risk string, within time.Duration) ReviewRule {
+// readReview fills in what risk demands: a high one always takes a typed reason and a recent sign-in (A6).
+func (d *declared) readReview(o *object, a *Action) ReviewRule {
+	risk, within := a.Risk, a.DecideWithin
 	high := risk == RiskHigh
 	rule := ReviewRule{Quorum: 1, TypedReason: high}
 	if high {
@@ -24,6 +24,7 @@ func readReview(o *object, risk string, within time.Duration) ReviewRule {
 		return rule
 	}
 	rule.Quorum = part.number("quorum", 1, 1, maxQuorum)
+	d.readStages(a, part, &rule)
 	typed := part.optFlag("typed_reason")
 	if high && part.take("typed_reason") != nil && !typed {
 		part.fail("typed_reason", "must be true or left out: risk is %s, and such an action is approved with a reason in "+

@@ -15,6 +15,10 @@ func (d *declared) checkReviewers(a *Action) {
 			"role or at a person who is not disabled, in people.yaml (P5)", a.Profession, a.Profession)
 		return
 	}
+	if len(a.Review.Stages) > 0 {
+		d.checkGroups(a)
+		return
+	}
 	may, known := d.mayDecide(a, qualified, known)
 	if !known {
 		return
@@ -62,9 +66,14 @@ func (d *declared) failQuorum(a *Action, format string, args ...any) {
 
 // mayDecide are the ids of all who might approve an action, and whether that is known.
 func (d *declared) mayDecide(a *Action, qualified []string, known bool) ([]string, bool) {
+	return d.mayDecideAs(a, a.Audience, qualified, known)
+}
+
+// mayDecideAs are the ids of all who might approve an action by one of the roles, and whether that is known.
+func (d *declared) mayDecideAs(a *Action, roles, qualified []string, known bool) ([]string, bool) {
 	var may []string
-	closed := len(a.Audience) > 0
-	for _, name := range a.Audience {
+	closed := len(roles) > 0
+	for _, name := range roles {
 		for _, r := range d.Roles {
 			if r.Name == name {
 				closed = closed && len(r.Members) > 0
@@ -72,7 +81,7 @@ func (d *declared) mayDecide(a *Action, qualified []string, known bool) ([]strin
 			}
 		}
 	}
-	for _, name := range a.Audience { // a role that nobody declares is reported as such
+	for _, name := range roles { // a role that nobody declares is reported as such
 		closed = closed && slices.ContainsFunc(d.Roles, func(r *Role) bool { return r.Name == name })
 	}
 	switch {
@@ -104,6 +113,34 @@ func (d *declared) qualified(profession string) ([]string, bool) {
 		ids = append(ids, r.Members...)
 	}
 	return d.active(ids), true
+}
+
+// checkGroups refuses groups and stages that different people could never satisfy (A16, P9).
+func (d *declared) checkGroups(a *Action) {
+	d.checkStages(a)
+	if short := d.fill(a, ""); short != nil {
+		short.at.fail("role", "asks for %d of %s, whom only %s may be: too few different people are left, since one person counts for "+
+			"one group of %s alone; lower approvals, or add to the members%s of %s (P9)", short.group.Approvals, short.group.Role,
+			listed(short.may), a.Type, orQualifications(a), short.group.Role)
+		return // what follows would say it again
+	}
+	for _, k := range d.APIKeys {
+		if !slices.Contains(k.Scopes, ScopePublish) && !slices.Contains(k.Scopes, ScopeWork) || k.Owner == "" {
+			continue
+		}
+		if short := d.fill(a, k.Owner); short != nil {
+			short.at.fail("role", "leaves only %s to be %s, since %s answers for the API key %s (%s) and so counts as having asked for "+
+				"whatever comes with it; %d must approve: add to the members%s of %s, lower approvals, or give the key another owner "+
+				"(P9, A5)", listed(short.may), short.group.Role, k.Owner, k.Name, d.places[keyName(k.Name)].at("owner"),
+				short.group.Approvals, orQualifications(a), short.group.Role)
+		}
+	}
+}
+
+// mayApproveAs are the ids of all who might approve an action as one role, and whether that is known.
+func (d *declared) mayApproveAs(a *Action, role string) ([]string, bool) {
+	qualified, known := d.qualified(a.Profession)
+	return d.mayDecideAs(a, []string{role}, qualified, known)
 }
 
 // active are those who may decide at all, sorted and each once.

@@ -31,10 +31,11 @@ type Tenant struct {
 	Rules            []*Rule
 	PolicyTests      []*PolicyTest // what the rules are expected to decide (P7)
 	Connectors       []*Connector
-	People           []*Person  // whom the tenant knows; somebody who is not here may still hold a role
-	Roles            []*Role    // how a sign-in comes to hold a role
-	Channels         []*Channel // where reviewers are told that a decision waits
-	PolicyVersion    string     // hex SHA-256 over actions, schemas, workflow versions and rules (P2, P7)
+	People           []*Person     // whom the tenant knows; somebody who is not here may still hold a role
+	Roles            []*Role       // how a sign-in comes to hold a role
+	Delegations      []*Delegation // who decides for whom for a time (A16)
+	Channels         []*Channel    // where reviewers are told that a decision waits
+	PolicyVersion    string        // hex SHA-256 over actions, schemas, workflow versions and rules (P2, P7)
 }
 
 // Scopes of an API key.
@@ -184,7 +185,8 @@ func (a *Action) Pos() Position { return a.pos }
 // defaults: one reviewer, a reminder when three quarters of the time are over, and for high risk always a typed reason and a recent
 // sign-in.
 type ReviewRule struct {
-	Quorum       int           // different people who must approve, from 1 to 10
+	Quorum       int           // different people who must approve, from 1 to 10; with stages, what all groups come to
+	Stages       []Stage       `json:",omitempty"` // in their order; nil where a quorum of the audience is enough (A16)
 	TypedReason  bool          // an approval needs a reason in the reviewer's own words
 	RecentSignIn time.Duration // the longest that the sign-in may be ago; 0 asks for none
 	RemindBefore time.Duration // how long before the decide-by those who were told are reminded (A12)

@@ -160,6 +160,8 @@ func TestVersions(t *testing.T) {
 		{"ARolesClaims", "people.yaml", "[operators]", "[ops]", false},
 		{"AChannel", "people.yaml", "id: support-mail", "id: lead-mail", false},
 		{"TheQuorum", "actions.yaml", "quorum: 1", "quorum: 2", true},
+		{"TheStages", "actions.yaml", "quorum: 1", "stages: [{groups: [{role: support-lead}]}]", true},
+		{"WhoDecidesForWhom", "people.yaml", "notify:\n", "delegations: []\nnotify:\n", false},
 		{"HowRecentASignInIs", "actions.yaml", "quorum: 1", "recent_sign_in: 5m", true},
 		{"EvidenceAge", "actions.yaml", "max_age: 1h", "max_age: 2h", true},
 	}

@@ -138,7 +138,7 @@ func (l *Ledger) Card(ctx context.Context, approval uuid.UUID) (*Card, error) {
 	s := &c.ApprovalSummary
 	err := l.pool.QueryRow(ctx, cardSQL, approval).Scan(&s.TenantID, &s.ApprovalID, &s.RunID, &s.Key, &s.CorrelationID,
 		&s.Source, &s.RequestedBy, &s.ActionType, &s.TargetSystem, &s.TargetRecord, &s.Audience, &s.State, &s.RunState, &s.RunOutcome,
-		&s.Approvals, &s.RequestedAt, &s.DecideBy, &s.DecidedAt, &s.Now,
+		&s.Approvals, &s.RequestedAt, &s.DecideBy, &s.DecidedAt, &s.Now, &s.Terms,
 		&hash, &c.Canonical, &c.Revision, &c.Model, &c.Reasons, &c.PolicyVersion, &c.Route, &c.SentBy, &c.ReceivedAt, &within,
 		&c.OutcomeReason, &effects, &history, &c.Earlier, &c.Corrects)
 	if errors.Is(err, pgx.ErrNoRows) {
@@ -157,12 +157,17 @@ func (l *Ledger) Card(ctx context.Context, approval uuid.UUID) (*Card, error) {
 }
 
 func (l *Ledger) cast(ctx context.Context, tenant string, run, approval uuid.UUID) ([]Cast, error) {
-	rows, err := l.pool.Query(ctx, `select v.decision, v.issuer, v.subject, v.reviewer_id, v.reason, v.decided_at from reviews v
-where v.tenant_id = $1 and v.run_id = $2 and v.approval_id = $3 order by v.ordinal`, tenant, run, approval)
+	rows, err := l.pool.Query(ctx, `
+select v.decision, v.issuer, v.subject, v.reviewer_id, v.reason, v.decided_at, v.roles,
+  v.for_issuer, v.for_subject, v.for_id
+from reviews v where v.tenant_id = $1 and v.run_id = $2 and v.approval_id = $3 order by v.ordinal`, tenant, run, approval)
 	if err == nil {
 		var all []Cast
 		all, err = pgx.CollectRows(rows, func(row pgx.CollectableRow) (c Cast, err error) {
-			err = row.Scan(&c.Decision, &c.Issuer, &c.Subject, &c.ReviewerID, &c.Reason, &c.DecidedAt)
+			var principal [3]*string
+			err = row.Scan(&c.Decision, &c.Issuer, &c.Subject, &c.ReviewerID, &c.Reason, &c.DecidedAt, &c.Roles, &principal[0],
+				&principal[1], &principal[2])
+			c.For = principalOf(principal)
 			return c, err
 		})
 		if err == nil {

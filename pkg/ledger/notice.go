@@ -52,6 +52,7 @@ type Plan struct {
 	RemindBefore time.Duration // how long before the decide-by; 0 reminds nobody
 	// EscalateBefore is how long before the decide-by more people may decide; 0 is never.
 	EscalateBefore time.Duration
+	Terms          *Terms // that the request keeps from now on; nil keeps none
 }
 
 const announceSQL = `
@@ -63,8 +64,8 @@ with planned as (
   on conflict do nothing
 )
 update approvals a set announced = true, remind_at = a.decide_by - make_interval(secs => i.remind),
-  escalate_at = a.decide_by - make_interval(secs => i.escalate)
-from unnest($1::uuid[], $6::float8[], $7::float8[]) as i(approval_id, remind, escalate)
+  escalate_at = a.decide_by - make_interval(secs => i.escalate), terms = coalesce(a.terms, i.terms)
+from unnest($1::uuid[], $6::float8[], $7::float8[], $8::jsonb[]) as i(approval_id, remind, escalate, terms)
 where a.approval_id = i.approval_id and not a.announced`
 
 // Announce plans the notifications of approvals, their reminders and their escalation. Planned again, it adds none twice.
@@ -75,10 +76,19 @@ func (l *Ledger) Announce(ctx context.Context, plans []Plan, to []Address) error
 				column(to, func(a Address) uuid.UUID { return a.ApprovalID }),
 				column(to, func(a Address) string { return a.Channel }), column(to, func(a Address) string { return a.Recipient }),
 				column(plans, func(p Plan) *float64 { return secondsOrNull(p.RemindBefore) }),
-				column(plans, func(p Plan) *float64 { return secondsOrNull(p.EscalateBefore) }))
+				column(plans, func(p Plan) *float64 { return secondsOrNull(p.EscalateBefore) }),
+				column(plans, func(p Plan) *string { return termsOrNull(p.Terms) }))
 			return err
 		})
 	})
+}
+
+func termsOrNull(t *Terms) *string {
+	if t == nil {
+		return nil
+	}
+	text := jsonText(t)
+	return &text
 }
 
 func secondsOrNull(d time.Duration) *float64 {

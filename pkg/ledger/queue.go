@@ -45,6 +45,7 @@ type ApprovalSummary struct {
 	DecideBy      time.Time
 	DecidedAt     *time.Time
 	Now           time.Time // the database's clock
+	Terms         *Terms    // that the request keeps, nil before people are told of it
 }
 
 // summaryColumns of approvals a, runs r and intents n.
@@ -54,7 +55,7 @@ const summaryColumns = `a.tenant_id, a.approval_id, a.run_id, r.idempotency_key,
   a.audience, a.state, r.state, coalesce(r.outcome, ''),
   (select count(*) from reviews v where v.run_id = a.run_id and v.tenant_id = a.tenant_id and v.approval_id = a.approval_id
     and v.decision = 'approve')::int,
-  a.requested_at, a.decide_by, a.decided_at, clock_timestamp()`
+  a.requested_at, a.decide_by, a.decided_at, clock_timestamp(), a.terms`
 
 // The lists are cut before anything is joined, each along an index, so that their cost does not grow with what was ever decided.
 const (

@@ -42,8 +42,9 @@ type facts struct {
 	revision      int
 	actionType    string
 	votes         []Cast
-	tokenLive     bool // the vote's token can be used for its decision
-	effectMoved   bool // an effect of this revision exists that nobody sent back to review
+	terms         *Terms // that the approval keeps, nil where it keeps none yet
+	tokenLive     bool   // the vote's token can be used for its decision
+	effectMoved   bool   // an effect of this revision exists that nobody sent back to review
 }
 
 func (r *ruling) key() runKey { return runKey{r.TenantID, r.RunID} }
@@ -56,14 +57,17 @@ func (r *ruling) key() runKey { return runKey{r.TenantID, r.RunID} }
 //  4. the decide-by has passed: only the expiry may act, and it may act only then;
 //  5. the run, the intent or an effect is not what was shown;
 //  6. the token that led here cannot be used;
-//  7. the same person has voted;
-//  8. the votes are folded.
+//  7. the delegation by which it is cast does not last;
+//  8. the same person has voted, or another for them;
+//  9. an approval counts in no group that is open;
+//  10. the votes are folded.
 func (r *ruling) decide() {
 	f := &r.locked
 	r.move, r.reason, r.cast = "", "", false
 	*r.answer = Voted{State: f.state, DecideBy: f.decideBy, DecidedAt: f.decidedAt, Cast: f.votes}
-	if r.vote != nil {
-		r.answer.Quorum = r.vote.Quorum
+	if r.vote != nil && f.found {
+		terms := r.terms()
+		r.answer.Quorum, r.answer.Tally = terms.People(), Fold(terms, f.votes)
 	}
 	switch {
 	case !f.found:
@@ -109,15 +113,22 @@ func (r *ruling) count() {
 	case v.Token != nil && !f.tokenLive:
 		r.answer.Result = VoteTokenSpent
 		return
-	case votedBefore(f.votes, v.Reviewer):
+	case !v.Reviewer.For.lasts(f.now):
+		r.answer.Result = VoteDelegationOver
+		return
+	case votedBefore(f.votes, votersOf(v.Reviewer.Issuer, v.Reviewer.Subject, v.Reviewer.For)):
 		r.answer.Result = VoteRepeated
 		return
 	}
+	terms := r.terms()
+	if no := Refuses(terms, f.votes, v.Reviewer.Roles); no != "" && v.Decision == Approve {
+		r.answer.Result = no
+		return
+	}
 	r.cast = true
-	mine := Cast{Decision: v.Decision, Issuer: v.Reviewer.Issuer, Subject: v.Reviewer.Subject, ReviewerID: v.Reviewer.ID,
-		Reason: v.Reason, DecidedAt: f.now, commandID: v.CommandID}
-	r.answer.Cast = append(f.votes[:len(f.votes):len(f.votes)], mine)
-	switch Fold(r.answer.Cast, v.Quorum) {
+	r.answer.Cast = append(f.votes[:len(f.votes):len(f.votes)], v.asCast(f.now))
+	r.answer.Tally = Fold(terms, r.answer.Cast)
+	switch r.answer.Tally.State {
 	case ApprovalApproved:
 		r.settle("approve", VoteApproved)
 	case ApprovalRejected:
@@ -138,30 +149,27 @@ func (r *ruling) settle(move, result string) {
 	r.answer.Result, r.answer.State, r.answer.DecidedAt = result, approvalMove(move).To, r.locked.now
 }
 
-// Fold is what the votes on an approval come to: one rejection ends it, whoever has approved; else it is approved once the
-// quorum of different people has, and pending before that (A5).
-func Fold(votes []Cast, quorum int) string {
-	type person struct{ issuer, subject string }
-	approved := map[person]bool{}
-	for _, v := range votes {
-		if v.Decision == Reject {
-			return ApprovalRejected
-		}
-		approved[person{v.Issuer, v.Subject}] = true
+// terms that the votes are counted by: those that the approval keeps, or else those of the vote.
+func (r *ruling) terms() Terms {
+	if r.locked.terms != nil {
+		return r.locked.terms.AtLeast(r.vote.Quorum)
 	}
-	if len(approved) >= max(quorum, 1) {
-		return ApprovalApproved
-	}
-	return ApprovalPending
+	return r.vote.Terms.AtLeast(r.vote.Quorum)
 }
 
-func votedBefore(votes []Cast, by Reviewer) bool {
-	for _, v := range votes {
-		if v.Issuer == by.Issuer && v.Subject == by.Subject {
-			return true
-		}
-	}
-	return false
+// keeps reports whether the approval is to keep the terms of this vote.
+func (r *ruling) keeps() bool {
+	return r.cast && r.locked.terms == nil && len(r.vote.Terms.Stages) > 0
+}
+
+func (v *Vote) asCast(now time.Time) Cast {
+	return Cast{Decision: v.Decision, Issuer: v.Reviewer.Issuer, Subject: v.Reviewer.Subject, ReviewerID: v.Reviewer.ID,
+		Reason: v.Reason, DecidedAt: now, Roles: v.Reviewer.Roles, For: v.Reviewer.For, commandID: v.CommandID}
+}
+
+// lasts reports whether the delegation lasts; that a person decides for themself always does.
+func (p *Principal) lasts(now time.Time) bool {
+	return p == nil || !now.Before(p.Starts) && now.Before(p.Ends)
 }
 
 // stored reports whether this very vote was taken before: one with its command id that says something else, or is another

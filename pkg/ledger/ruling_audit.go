@@ -34,7 +34,11 @@ func (r *ruling) detail() string {
 	if v := r.vote; v != nil {
 		detail["decision"], detail["reason"], detail["channel"] = v.Decision, v.Reason, v.Channel
 		detail["issuer"], detail["subject"] = v.Reviewer.Issuer, v.Reviewer.Subject
-		detail["votes"], detail["quorum"] = len(r.locked.votes)+1, v.Quorum
+		detail["votes"], detail["quorum"] = len(r.locked.votes)+1, r.answer.Quorum
+		detail["roles"] = v.Reviewer.Roles
+		if p := v.Reviewer.For; p != nil {
+			detail["for"] = map[string]string{"id": p.ID, "issuer": p.Issuer, "subject": p.Subject}
+		}
 	}
 	if w := r.withdrawal; w != nil {
 		detail["reason"] = w.Reason

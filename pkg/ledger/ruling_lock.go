@@ -18,7 +18,7 @@ cross join lateral (
 ) r`
 
 	lockApprovalsSQL = `
-select i.ord, a.state, a.decided_at, a.intent_hash, a.decide_by, extract(epoch from a.execute_within)::float8
+select i.ord, a.state, a.decided_at, a.intent_hash, a.decide_by, extract(epoch from a.execute_within)::float8, a.terms
 from unnest($1::text[], $2::uuid[], $3::uuid[]) with ordinality as i(tenant_id, run_id, approval_id, ord)
 cross join lateral (
   select * from approvals a
@@ -55,7 +55,8 @@ cross join lateral (
 ) n`
 
 	castSQL = `
-select i.ord, v.decision, v.issuer, v.subject, v.reviewer_id, v.reason, v.decided_at, v.command_id
+select i.ord, v.decision, v.issuer, v.subject, v.reviewer_id, v.reason, v.decided_at, v.command_id,
+  v.roles, v.for_issuer, v.for_subject, v.for_id
 from unnest($1::text[], $2::uuid[], $3::uuid[]) with ordinality as i(tenant_id, run_id, approval_id, ord)
 join reviews v using (run_id, tenant_id, approval_id) order by i.ord, v.ordinal`
 )
@@ -113,9 +114,11 @@ func readApprovals(rows pgx.Rows, batch []*ruling) error {
 	var decideBy time.Time
 	var hash []byte
 	var within float64
-	_, err := pgx.ForEachRow(rows, []any{&ord, &state, &decidedAt, &hash, &decideBy, &within}, func() error {
+	var terms *Terms
+	_, err := pgx.ForEachRow(rows, []any{&ord, &state, &decidedAt, &hash, &decideBy, &within, &terms}, func() error {
 		f := &batch[ord-1].locked
-		f.found, f.state, f.decideBy = true, state, decideBy
+		f.found, f.state, f.decideBy, f.terms = true, state, decideBy, terms
+		terms = nil
 		f.executeWithin = time.Duration(within * float64(time.Second))
 		copy(f.intentHash[:], hash)
 		if decidedAt != nil {
@@ -150,10 +153,14 @@ func readEffects(rows pgx.Rows, batch []*ruling) error {
 func readCast(rows pgx.Rows, batch []*ruling) error {
 	var ord int
 	var c Cast
-	_, err := pgx.ForEachRow(rows, []any{&ord, &c.Decision, &c.Issuer, &c.Subject, &c.ReviewerID, &c.Reason, &c.DecidedAt, &c.commandID},
+	var principal [3]*string
+	_, err := pgx.ForEachRow(rows, []any{&ord, &c.Decision, &c.Issuer, &c.Subject, &c.ReviewerID, &c.Reason, &c.DecidedAt, &c.commandID,
+		&c.Roles, &principal[0], &principal[1], &principal[2]},
 		func() error {
 			f := &batch[ord-1].locked
+			c.For = principalOf(principal)
 			f.votes = append(f.votes, c)
+			c.Roles = nil
 			return nil
 		})
 	return err
@@ -171,4 +178,12 @@ func readRunFacts(rows pgx.Rows, batch []*ruling) error {
 		return nil
 	})
 	return err
+}
+
+// principalOf is the person for whom a stored vote was cast: issuer, subject and id, nil where it was the reviewer's own.
+func principalOf(stored [3]*string) *Principal {
+	if stored[0] == nil {
+		return nil
+	}
+	return &Principal{Issuer: *stored[0], Subject: *stored[1], ID: *stored[2]}
 }

@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,9 +16,20 @@ import (
 const (
 	castInsertSQL = `
 insert into reviews (tenant_id, run_id, approval_id, ordinal, command_id, decision, issuer, subject, reviewer_id, authority, reason,
-  channel, intent_hash, page_digest, decided_at)
-select * from unnest($1::text[], $2::uuid[], $3::uuid[], $4::int[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::text[],
-  $10::jsonb[], $11::text[], $12::text[], $13::bytea[], $14::bytea[], $15::timestamptz[])`
+  channel, intent_hash, page_digest, decided_at, for_issuer, for_subject, for_id, roles)
+select i.tenant_id, i.run_id, i.approval_id, i.ordinal, i.command_id, i.decision, i.issuer, i.subject, i.reviewer_id, i.authority,
+  i.reason, i.channel, i.intent_hash, i.page_digest, i.decided_at, i.for_issuer, i.for_subject, i.for_id,
+  array(select jsonb_array_elements_text(i.roles))
+from unnest($1::text[], $2::uuid[], $3::uuid[], $4::int[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::text[],
+  $10::jsonb[], $11::text[], $12::text[], $13::bytea[], $14::bytea[], $15::timestamptz[], $16::text[], $17::text[], $18::text[],
+  $19::jsonb[])
+  as i(tenant_id, run_id, approval_id, ordinal, command_id, decision, issuer, subject, reviewer_id, authority, reason, channel,
+  intent_hash, page_digest, decided_at, for_issuer, for_subject, for_id, roles)`
+
+	// An approval that nobody was told of yet keeps the terms of its first vote.
+	termsKeptSQL = `
+update approvals a set terms = i.terms from unnest($1::uuid[], $2::jsonb[]) as i(approval_id, terms)
+where a.approval_id = i.approval_id and a.terms is null`
 
 	approvalsMovedSQL = `
 update approvals a set state = i.state, decided_at = i.at
@@ -129,10 +141,34 @@ func (w *rulingWriter) votes(cast []*ruling) {
 		column(cast, func(r *ruling) string { return r.vote.Channel }),
 		column(cast, func(r *ruling) []byte { return r.vote.Shown[:] }),
 		column(cast, func(r *ruling) []byte { return r.vote.PageDigest }),
-		column(cast, func(r *ruling) time.Time { return r.locked.now }))
+		column(cast, func(r *ruling) time.Time { return r.locked.now }),
+		column(cast, principalText(func(p *Principal) string { return p.Issuer })),
+		column(cast, principalText(func(p *Principal) string { return p.Subject })),
+		column(cast, principalText(func(p *Principal) string { return p.ID })),
+		column(cast, func(r *ruling) string { return jsonText(append([]string{}, r.vote.Reviewer.Roles...)) }))
+	if kept := pick(cast, (*ruling).keeps); len(kept) > 0 {
+		w.batch.Queue(termsKeptSQL, rulingApprovals(kept), column(kept, func(r *ruling) string { return jsonText(r.vote.Terms) }))
+	}
 	if used := pick(cast, func(r *ruling) bool { return r.vote.Token != nil }); len(used) > 0 {
 		w.batch.Queue(tokenUsedSQL, column(used, (*ruling).token))
 	}
+}
+
+// principalText is null where the vote is the reviewer's own.
+func principalText(of func(*Principal) string) func(*ruling) *string {
+	return func(r *ruling) *string {
+		if r.vote.Reviewer.For == nil {
+			return nil
+		}
+		text := of(r.vote.Reviewer.For)
+		return &text
+	}
+}
+
+// jsonText is for values of texts and numbers, which always marshal.
+func jsonText(value any) string {
+	text, _ := json.Marshal(value)
+	return string(text)
 }
 
 func (w *rulingWriter) moved(moved []*ruling) {

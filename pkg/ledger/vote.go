@@ -32,9 +32,11 @@ type Vote struct {
 	Shown      canonical.Digest
 	PageDigest []byte // of the page that the reviewer saw, nil through the API (A17)
 	Token      []byte // SHA-256 of the token that led here, nil where none did
-	Quorum     int    // how many different people have to approve; less than 1 is 1
-	Effect     EffectRequest
-	Draws      []Draw // what the effect takes of limits; it is counted, and stops nobody (P8)
+	// Terms are who must approve by the configuration; those that were kept with the request come first. Empty, any Quorum people.
+	Terms  Terms
+	Quorum int // how many different people have to approve at least, whatever the terms; less than 1 is 1
+	Effect EffectRequest
+	Draws  []Draw // what the effect takes of limits; it is counted, and stops nobody (P8)
 }
 
 // Reviewer is a person as the identity provider names them, and what entitles them (A4).
@@ -42,6 +44,17 @@ type Reviewer struct {
 	Issuer, Subject string
 	ID              string // how people know the reviewer
 	Authority       []byte // JSON: roles and the claims they came from, times
+	// Roles are those by which the vote may count in a group; they are kept with it, so that a later configuration does not
+	// count it otherwise.
+	Roles []string
+	For   *Principal // whose vote it is where the reviewer decides for somebody else, nil otherwise
+}
+
+// Principal is a person for whom another one decides for a time (A16).
+type Principal struct {
+	Issuer, Subject string
+	ID              string
+	Starts, Ends    time.Time // of the delegation; the vote counts from Starts on and before Ends, by the database's clock
 }
 
 // What a vote came to.
@@ -55,6 +68,10 @@ const (
 	VoteChanged    = "changed"         // what was shown is not what would run
 	VoteTokenSpent = "token_spent"     // the link was used, replaced or is too old
 	VoteUnknown    = "unknown"         // there is no such approval
+
+	VoteNotYet         = "not_yet"         // an approval by this person counts in a later stage
+	VoteNotNeeded      = "not_needed"      // the groups that this person could count for have all they need, or there is none
+	VoteDelegationOver = "delegation_over" // the delegation by which it was cast does not last now
 )
 
 // Voted is the answer to one vote.
@@ -64,7 +81,8 @@ type Voted struct {
 	DecideBy  time.Time
 	DecidedAt time.Time // zero while it is pending
 	Cast      []Cast    // all votes, in their order
-	Quorum    int
+	Quorum    int       // how many different people have to approve
+	Tally     Tally     // what the votes come to; empty where there is no such approval
 }
 
 // Cast is one stored vote.
@@ -74,6 +92,8 @@ type Cast struct {
 	ReviewerID      string
 	Reason          string
 	DecidedAt       time.Time
+	Roles           []string   // by which it may count in a group
+	For             *Principal // whose vote it is, without times; nil where it is the reviewer's own
 	commandID       uuid.UUID
 }
 

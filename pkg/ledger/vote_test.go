@@ -9,7 +9,6 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
-	"pgregory.net/rapid"
 
 	"github.com/holdpoint/holdpoint/pkg/canonical"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
@@ -352,31 +351,6 @@ func TestRacingDecisions(t *testing.T) {
 	for _, state := range []string{"approved", "rejected", "expired", "superseded"} {
 		t.Logf("%s: %d", state, b.Count(`select count(*) from approvals where state = $1`, state))
 	}
-}
-
-// TestFold: whatever the order, one rejection ends it, and else the number of different people decides.
-func TestFold(t *testing.T) {
-	t.Parallel()
-	rapid.Check(t, func(t *rapid.T) {
-		quorum := rapid.IntRange(1, 4).Draw(t, "quorum")
-		votes := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) ledger.Cast {
-			return ledger.Cast{Decision: rapid.SampledFrom([]string{ledger.Approve, ledger.Approve, ledger.Approve, ledger.Reject}).Draw(t, "decision"),
-				Issuer: "i", Subject: rapid.SampledFrom([]string{"a", "b", "c", "d", "e"}).Draw(t, "subject")}
-		}), 0, 8).Draw(t, "votes")
-		people, rejected := map[string]bool{}, false
-		for _, v := range votes {
-			rejected = rejected || v.Decision == ledger.Reject
-			people[v.Subject] = true
-		}
-		want := ledger.ApprovalPending
-		switch {
-		case rejected:
-			want = ledger.ApprovalRejected
-		case len(people) >= quorum:
-			want = ledger.ApprovalApproved
-		}
-		require.Equal(t, want, ledger.Fold(votes, quorum))
-	})
 }
 
 // TestGateGrants is D1 and A7: the gate can queue effects and do nothing else with them.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -69,7 +70,7 @@ func (a *Approval) apiList(w http.ResponseWriter, r *http.Request, who *identity
 // queue lists approvals of all tenants in which the person has a role and is not disabled. There may be more than it lists.
 func (a *Approval) queue(ctx context.Context, who *identity, f ledger.ApprovalFilter) (all []ledger.ApprovalSummary, more bool, err error) {
 	for id, t := range a.tenants {
-		roles := who.roles(t)
+		roles := append(who.roles(t), t.delegatedRoles(who, time.Now())...) // a card says by the database's clock
 		if len(roles) == 0 || who.disabled(t) {
 			continue
 		}
@@ -161,7 +162,7 @@ func (a *Approval) apiWithdraw(w http.ResponseWriter, r *http.Request, who *iden
 // voted tells what a decision came to; what did not decide is a conflict, with what stands.
 func (a *Approval) voted(w http.ResponseWriter, card *ledger.Card, v ledger.Voted) {
 	answer := contracts.DecisionAnswer{ApprovalID: card.ApprovalID.String(), Result: v.Result, Status: v.State, Approvals: approvals(v.Cast),
-		Quorum: v.Quorum, Decisions: decisionsOf(v.Cast)}
+		Quorum: v.Quorum, Decisions: decisionsOf(v.Cast), Stages: stagesOf(v.Tally)}
 	switch v.Result {
 	case ledger.VoteApproved, ledger.VoteRejected, ledger.VoteCounted:
 		a.answer(w, http.StatusOK, answer)

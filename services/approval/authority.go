@@ -47,39 +47,13 @@ type want struct {
 	Recipient string // of the link that led here: channel and address, "" without a link
 }
 
-// terms are what a decision on this card takes (A5, A6).
-type terms struct {
-	Quorum       int
-	TypedReason  bool
-	RecentSignIn time.Duration
-	Profession   string
-	// TwoPeople says why the quorum is not the action's own, "" where it is.
-	TwoPeople string
-}
-
-// termsOf an approval, by the configuration as it is now. Where a source names whoever asked and this event's name is nobody
-// whom the configuration knows, no reviewer can be told to be another person: then two different people decide (APR-10).
-func (t *tenant) termsOf(card *ledger.Card) terms {
-	rule := terms{Quorum: 1, TypedReason: true}
-	if action := t.actions[card.ActionType]; action != nil {
-		rule = terms{Quorum: max(action.Review.Quorum, 1), TypedReason: action.Review.TypedReason,
-			RecentSignIn: action.Review.RecentSignIn, Profession: action.Profession}
-	}
-	source := t.sources[card.Source]
-	if source != nil && source.Requester != "" && t.PersonByAlias(card.RequestedBy) == nil && rule.Quorum < 2 {
-		rule.Quorum = 2
-		rule.TwoPeople = "It is not known who asked for this, so two different people have to approve."
-	}
-	return rule
-}
-
 // mayDecide says whether a person may make a decision, or why not. Everything is looked at when the decision is made, not when
 // the page was shown (A4). The precedence is:
 //
 //  1. what the provider said is too old to go by;
 //  2. the person is disabled;
-//  3. no role of the audience, not qualified, or a second account of somebody;
-//  4. an approval of their own request; rejecting it is always theirs;
+//  3. no role of the audience, of their own or of somebody they decide for; not qualified; or a second account of somebody;
+//  4. an approval of their own request, or of that of who they decide for; rejecting it is always theirs;
 //  5. an approval of what the configuration does not have any more;
 //  6. the link was another person's;
 //  7. the sign-in is too long ago for this action;
@@ -95,8 +69,8 @@ func (t *tenant) mayDecide(who *identity, card *ledger.Card, w want, rolesMaxAge
 	if who.disabled(t) {
 		return &refusal{codeDisabled, "You may not decide any more. Ask whoever keeps Holdpoint's configuration."}
 	}
-	if !who.holds(t, card.Audience) {
-		return &refusal{codeWrongRole, "This is decided by " + strings.Join(card.Audience, " or ") + ", which is no role of yours."}
+	if len(t.capacities(who, card)) == 0 {
+		return wrongRole(card)
 	}
 	if rule.Profession != "" && !slices.Contains(t.QualificationsOf(who.person(t), who.Claims), rule.Profession) {
 		return &refusal{codeUnqualified, "This needs somebody qualified in: " + rule.Profession + "."}
@@ -107,6 +81,9 @@ func (t *tenant) mayDecide(who *identity, card *ledger.Card, w want, rolesMaxAge
 	}
 	if w.Decision == ledger.Approve && t.asked(who, card) {
 		return &refusal{codeOwnRequest, "You asked for this, or corrected it, so somebody else has to approve it. You may reject it."}
+	}
+	if _, no := t.capacityFor(who, card, w.Decision); no != nil {
+		return no
 	}
 	if w.Decision == ledger.Approve && (t.actions[card.ActionType] == nil || t.sources[card.Source] == nil) {
 		return &refusal{codeRemoved, "The configuration does not have this action, or this source, any more, so nobody can say what " +
@@ -119,6 +96,10 @@ func (t *tenant) mayDecide(who *identity, card *ledger.Card, w want, rolesMaxAge
 		return &refusal{codeStepUp, fmt.Sprintf("Prove again who you are: this needs a sign-in within the last %s.", rule.RecentSignIn)}
 	}
 	return rule.checkReason(w)
+}
+
+func wrongRole(card *ledger.Card) *refusal {
+	return &refusal{codeWrongRole, "This is decided by " + strings.Join(card.Audience, " or ") + ", which is no role of yours."}
 }
 
 func (rule terms) checkReason(w want) *refusal {
@@ -177,12 +158,17 @@ func (t *tenant) sentTo(who *identity, recipient string) bool {
 }
 
 // authority is what the decision relied on, as it is stored with it (A4).
-func (t *tenant) authority(who *identity) []byte {
-	text, _ := json.Marshal(map[string]any{ // strings and times always marshal
-		"roles": who.roles(t), "qualifications": t.QualificationsOf(who.person(t), who.Claims), "issuer": who.Issuer, "subject": who.Subject, "name": who.Name, "email": who.Email,
+func (t *tenant) authority(who *identity, c capacity) []byte {
+	facts := map[string]any{
+		"roles": who.roles(t), "qualifications": t.QualificationsOf(who.person(t), who.Claims), "issuer": who.Issuer,
+		"subject": who.Subject, "name": who.Name, "email": who.Email,
 		"signed_in_at": who.SignedInAt, "claims_at": who.ClaimsAt, "configuration_person": personID(who.person(t)),
 		"claims": t.roleClaims(who.Claims),
-	})
+	}
+	if c.For != nil {
+		facts["for"] = map[string]any{"person": c.For.ID, "roles": c.Roles, "starts": c.By.Starts, "ends": c.By.Ends, "reason": c.By.Reason}
+	}
+	text, _ := json.Marshal(facts) // strings and times always marshal
 	return text
 }
 

@@ -188,7 +188,7 @@ func TestAuthority(t *testing.T) {
 	ten.Roles[1].Members = []string{"rita"}
 	ten.People[1].Qualifications = []string{"legal"}
 	var stored struct{ Roles, Qualifications []string }
-	require.NoError(t, json.Unmarshal(ten.authority(who), &stored))
+	require.NoError(t, json.Unmarshal(ten.authority(who, capacity{}), &stored))
 	require.Equal(t, []string{"doctor", "support-lead"}, stored.Roles, "without the role that has other members")
 	require.Equal(t, []string{"legal", "medical"}, stored.Qualifications)
 }

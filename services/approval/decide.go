@@ -50,6 +50,11 @@ func (a *Approval) decide(ctx context.Context, who *identity, b ballot) (ledger.
 		a.refused(ctx, who, &b, no)
 		return ledger.Voted{}, no
 	}
+	right, no := b.Tenant.capacityFor(who, b.Card, b.Decision)
+	if no != nil {
+		return ledger.Voted{}, no // mayDecide has said so, on the same card
+	}
+	rule := b.Tenant.termsOf(b.Card)
 	snapshot, err := intent.Read(b.Card.Canonical, b.Card.IntentHash)
 	if err != nil {
 		return ledger.Voted{}, fmt.Errorf("read the intent of approval %s: %w", b.Card.ApprovalID, err)
@@ -57,8 +62,7 @@ func (a *Approval) decide(ctx context.Context, who *identity, b ballot) (ledger.
 	voted, err := a.votes.Do(ctx, ledger.Vote{
 		CommandID: b.CommandID, TenantID: b.Card.TenantID, RunID: b.Card.RunID, ApprovalID: b.Card.ApprovalID,
 		Decision: b.Decision, Reason: strings.TrimSpace(b.Reason), Channel: who.Channel, Shown: b.Shown, PageDigest: b.PageDigest,
-		Token: hash, Quorum: b.Tenant.termsOf(b.Card).Quorum,
-		Reviewer: ledger.Reviewer{Issuer: who.Issuer, Subject: who.Subject, ID: who.id(b.Tenant), Authority: b.Tenant.authority(who)},
+		Token: hash, Terms: rule.Kept, Quorum: rule.Least, Reviewer: b.Tenant.reviewer(who, right),
 		Effect: ledger.EffectRequest{Connector: snapshot.Connector, Operation: snapshot.Operation,
 			TargetSystem: snapshot.TargetSystem, TargetRecord: snapshot.TargetRecord},
 		Draws: a.draws(b.Tenant, snapshot),
@@ -107,13 +111,14 @@ func tokenHash(token string) []byte {
 	return sum[:]
 }
 
-// visible reports whether a person may see an approval: its audience, operators of the tenant, and whoever asked; nobody who is
-// disabled.
+// visible reports whether a person may see an approval: its audience and who decides for one of it, operators of the tenant, and
+// whoever asked; nobody who is disabled.
 func (t *tenant) visible(who *identity, card *ledger.ApprovalSummary) bool {
 	if who.disabled(t) {
 		return false
 	}
-	return who.holds(t, card.Audience) || who.holds(t, []string{roleOperator}) || who.is(t, card.RequestedBy)
+	return who.holds(t, card.Audience) || who.holds(t, []string{roleOperator}) || who.is(t, card.RequestedBy) ||
+		t.actsFor(who, card.Audience, card.Now)
 }
 
 // roleOperator may see every approval of the tenant and withdraw one; it decides only where it is in the audience.

@@ -22,7 +22,8 @@ func (t *tenant) describe(c *ledger.Card) contracts.ApprovalCard {
 	rule := t.termsOf(c)
 	card := contracts.ApprovalCard{Approval: summary(&c.ApprovalSummary), IntentHash: c.IntentHash.String(), IntentRevision: c.Revision,
 		Intent: c.Canonical, Reasons: c.Reasons, PolicyVersion: c.PolicyVersion, Quorum: rule.Quorum, TypedReason: rule.TypedReason,
-		Decisions: decisionsOf(c.Cast), ExecutionStatus: ledger.ExecutionStatus(c.Effects), RunState: c.RunState, RunOutcome: c.RunOutcome}
+		Decisions: decisionsOf(c.Cast), Stages: stagesOf(ledger.Fold(rule.All, c.Cast)),
+		ExecutionStatus: ledger.ExecutionStatus(c.Effects), RunState: c.RunState, RunOutcome: c.RunOutcome}
 	for _, e := range c.Effects {
 		card.Effects = append(card.Effects, contracts.Effect{OperationID: e.OperationID, State: e.State, ExternalID: text0(e.ExternalID)})
 	}
@@ -41,6 +42,9 @@ func decisionsOf(cast []ledger.Cast) []contracts.Decision {
 	made := make([]contracts.Decision, len(cast))
 	for i, c := range cast {
 		made[i] = contracts.Decision{Decision: c.Decision, ReviewerID: c.ReviewerID, Reason: c.Reason, DecidedAt: c.DecidedAt}
+		if c.For != nil {
+			made[i].OnBehalfOf = c.For.ID
+		}
 	}
 	return made
 }
@@ -62,13 +66,24 @@ func text0(s *string) string {
 	return *s
 }
 
+// notCounted tells somebody why their approval has no place now (A16).
+var notCounted = map[string]string{
+	ledger.VoteNotYet: "Others have to approve first: your approval counts in a later stage. Nothing was recorded; come back when " +
+		"that stage is open. You may reject it now.",
+	ledger.VoteNotNeeded: "Your approval is not needed: the groups that you could count for have all they need, or none asks for a role " +
+		"of yours. Nothing was recorded. You may reject it.",
+	ledger.VoteDelegationOver: "You may not decide for somebody else any more: the delegation does not last now. Nothing was recorded.",
+}
+
 // standing tells somebody whose decision did not count what stands (A8).
 func standing(v ledger.Voted) string {
 	switch v.Result {
 	case ledger.VoteLate:
 		return "It is decided already: " + v.State + madeBy(v) + ". Your decision changed nothing."
 	case ledger.VoteRepeated:
-		return "You have decided on this before; one person has one vote. It counts as it was."
+		return "You have decided on this before, or it was decided for you; one person has one vote. It counts as it was."
+	case ledger.VoteNotYet, ledger.VoteNotNeeded, ledger.VoteDelegationOver:
+		return notCounted[v.Result]
 	case ledger.VoteExpired:
 		return "Nobody decided before " + v.DecideBy.UTC().Format(time.RFC1123) + ", so the request has expired. Your decision changed nothing."
 	case ledger.VoteChanged:

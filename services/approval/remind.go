@@ -6,13 +6,16 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
-// plan is when those who were told are reminded, and when more people may decide (A12).
+// plan is when those who were told are reminded, and when more people may decide (A12). From here on the request keeps who must
+// approve it (A16).
 func (a *Approval) plan(asked *ledger.Asked) ledger.Plan {
 	p := ledger.Plan{ApprovalID: asked.ApprovalID, RemindBefore: asked.DecideBy.Sub(asked.RequestedAt) / 4}
 	t := a.tenants[asked.TenantID]
 	if t == nil || t.actions[asked.ActionType] == nil {
 		return p
 	}
+	kept := configured(t.actions[asked.ActionType])
+	p.Terms = &kept
 	review := t.actions[asked.ActionType].Review
 	p.RemindBefore = review.RemindBefore
 	if review.Escalation != nil {

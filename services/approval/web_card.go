@@ -22,6 +22,7 @@ type cardPage struct {
 	Reason   string // as it was typed
 	Problem  string // why the last form did not count
 	Mine     *ledger.Cast
+	For      string // whom the person decides for, "" where it is for themself
 	Hint     string // what will stand in the way, before anything is typed
 	SignIn   string // where that is put right, "" where it cannot be
 	Open     bool   // it waits, and the person may decide
@@ -92,6 +93,7 @@ func (w *web) offer(p *cardPage, t *tenant) {
 	p.Open, p.Approve = true, p.View.Eye.Cut == 0
 	no := t.mayDecide(p.Who, card, want{Decision: ledger.Approve, Reason: "-"}, w.a.settings.RolesMaxAge)
 	if no == nil {
+		w.offerNow(p, t)
 		return
 	}
 	p.Hint = no.Detail
@@ -105,5 +107,22 @@ func (w *web) offer(p *cardPage, t *tenant) {
 		p.Approve = false
 	default:
 		p.Open, p.Approve = false, false
+	}
+}
+
+// offerNow says for whom the person decides, and whether their approval would count now (A16).
+func (w *web) offerNow(p *cardPage, t *tenant) {
+	card := p.View.Card
+	right, no := t.capacityFor(p.Who, card, ledger.Approve)
+	if no != nil {
+		return // mayDecide has said so
+	}
+	recorded := t.reviewer(p.Who, right)
+	p.WhoID = recorded.ID
+	if recorded.For != nil {
+		p.For = right.For.Name
+	}
+	if why := ledger.Refuses(p.View.Terms.All, card.Cast, right.Roles); why != "" {
+		p.Approve, p.Hint = false, notCounted[why]
 	}
 }

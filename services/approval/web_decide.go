@@ -43,9 +43,11 @@ func (w *web) decisionForm(r *http.Request, who *identity) *reply {
 	return w.decided(r, who, &b, voted)
 }
 
+// voteOf is the person's vote, cast by themself or for them.
 func voteOf(card *ledger.Card, who *identity) *ledger.Cast {
 	for i, c := range card.Cast {
-		if c.Issuer == who.Issuer && c.Subject == who.Subject {
+		mine := c.Issuer == who.Issuer && c.Subject == who.Subject
+		if mine || c.For != nil && c.For.Issuer == who.Issuer && c.For.Subject == who.Subject {
 			return &card.Cast[i]
 		}
 	}

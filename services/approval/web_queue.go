@@ -70,7 +70,9 @@ func (w *web) sections(who *identity, pending, decided []queueRow) []queueSectio
 	mine := queueSection{"mine", "Waiting for you", "Nothing waits for your decision. You are up to date.", nil}
 	others := queueSection{"others", "Waiting for others", "", nil}
 	for _, row := range pending {
-		if t := w.a.tenants[row.TenantID]; who.holds(t, row.Audience) && !who.answersTo(t, row.RequestedBy) {
+		t := w.a.tenants[row.TenantID]
+		may := who.holds(t, row.Audience) || t.actsFor(who, row.Audience, row.Now)
+		if may && !who.answersTo(t, row.RequestedBy) {
 			mine.Rows = append(mine.Rows, row)
 		} else {
 			others.Rows = append(others.Rows, row)
@@ -130,11 +132,11 @@ func stateNow(s *ledger.ApprovalSummary) string {
 	return s.State
 }
 
-// rolesOf are the person's roles in all tenants.
+// rolesOf are the person's roles in all tenants, and those of who they decide for.
 func (w *web) rolesOf(who *identity) []string {
 	var roles []string
 	for _, t := range w.a.tenants {
-		roles = append(roles, who.roles(t)...)
+		roles = append(append(roles, who.roles(t)...), t.delegatedRoles(who, time.Now())...)
 	}
 	slices.Sort(roles)
 	return slices.Compact(roles)

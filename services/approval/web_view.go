@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"time"
 
+	"github.com/holdpoint/holdpoint/contracts"
 	"github.com/holdpoint/holdpoint/pkg/canonical"
 	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/intent"
@@ -22,6 +23,7 @@ type cardView struct {
 	State       string // as a person reads it
 	Action      *config.Action
 	Terms       terms
+	Stages      []contracts.ReviewStage
 	Amount      string // "250 EUR", where the change has one
 	Change      []field
 	Current     string
@@ -69,8 +71,9 @@ func (t *tenant) view(card *ledger.Card, full bool) (*cardView, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the intent of approval %s: %w", card.ApprovalID, err)
 	}
+	rule := t.termsOf(card)
 	v := &cardView{Card: card, Eye: &eye{Full: full}, Tenant: t.DisplayName, State: stateNow(&card.ApprovalSummary),
-		Action: t.actions[card.ActionType], Terms: t.termsOf(card), Amount: moneyOf(s.Change),
+		Action: t.actions[card.ActionType], Terms: rule, Stages: stagesOf(ledger.Fold(rule.All, card.Cast)), Amount: moneyOf(s.Change),
 		Change:  fieldsOf(s.Change),
 		Current: s.CurrentVersion, Uncertainty: s.Uncertainty, Workflow: s.WorkflowVersion, PolicyThen: s.PolicyVersion,
 		Destination: s.Destination, Model: factsOf(card.Model), Execution: ledger.ExecutionStatus(card.Effects)}

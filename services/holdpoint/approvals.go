@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -99,9 +100,28 @@ func showApproval(out io.Writer, c *ledger.Card, raw bool) error {
 	for _, v := range c.Cast {
 		p.line("decision  %s   %s by %s (%s#%s)%s", stamp(v.DecidedAt), v.Decision, v.ReviewerID, v.Issuer, v.Subject, after(": ", v.Reason))
 	}
+	printStages(p, c)
 	p.line("executed  %s%s", ledger.ExecutionStatus(c.Effects), after(": ", c.OutcomeReason))
 	p.line("%s", c.Canonical)
 	return nil
+}
+
+// printStages says who must approve, where more is asked than a number of people, by what the request keeps.
+func printStages(p printer, c *ledger.Card) {
+	if c.Terms == nil {
+		return
+	}
+	tally := ledger.Fold(*c.Terms, c.Cast)
+	for i, groups := range tally.Stages {
+		for _, g := range groups {
+			by := make([]string, len(g.By))
+			for n, v := range g.By {
+				by[n] = v.ReviewerID
+			}
+			p.line("stage %d   %d of %s   %d missing%s", i+1, g.Approvals, cmp.Or(g.Role, strings.Join(c.Audience, " or ")), g.Missing(),
+				after("   approved by ", strings.Join(by, ", ")))
+		}
+	}
 }
 
 func printJSON(out io.Writer, value any) error {

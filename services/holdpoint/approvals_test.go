@@ -14,8 +14,13 @@ import (
 func TestApprovals(t *testing.T) {
 	t.Parallel()
 	b := ledgertest.New(t)
-	asked := b.Asked("waits", "decided")
+	asked := b.Asked("waits", "decided", "staged")
 	b.Vote(asked[1].Vote("nora", ledger.Approve))
+	staged := asked[2].Vote("sam", ledger.Approve)
+	staged.Reviewer.Roles = []string{"lead"}
+	staged.Terms = ledger.Terms{Stages: []ledger.Stage{{Groups: []ledger.ReviewGroup{{Role: "lead", Approvals: 1}}},
+		{Groups: []ledger.ReviewGroup{{Role: "finance", Approvals: 2}}}}}
+	b.Vote(staged)
 	verb := func(args ...string) (int, string, string) {
 		p := run(t, []string{"HOLDPOINT_DATABASE_URL=" + b.DB.URL}, args...)
 		code := p.wait(t)
@@ -30,8 +35,11 @@ func TestApprovals(t *testing.T) {
 	_, out, _ = verb("approvals", "--state", "pending", "--json")
 	var list []ledger.ApprovalSummary
 	require.NoError(t, json.Unmarshal([]byte(out), &list))
-	require.Len(t, list, 1)
-	require.Equal(t, "waits", list[0].Key)
+	require.Len(t, list, 2)
+	require.ElementsMatch(t, []string{"waits", "staged"}, []string{list[0].Key, list[1].Key})
+
+	_, out, _ = verb("approvals", "show", asked[2].ApprovalID.String())
+	require.Contains(t, out, "stage 1   1 of lead   0 missing   approved by sam\nstage 2   2 of finance   2 missing\n")
 
 	code, out, complaint = verb("approvals", "show", asked[1].ApprovalID.String())
 	require.Equal(t, 0, code, complaint)
