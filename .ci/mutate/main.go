@@ -2,7 +2,8 @@
 // when one line that keeps the promise is broken.
 //
 //	go run ./.ci/mutate check   the map is complete and names what exists
-//	go run ./.ci/mutate run     break each line in turn (go test -overlay) and see the tests fail; -only K3,D9 takes some of them
+//	go run ./.ci/mutate run     break each line in turn (go test -overlay) and see the tests fail; -only K3,D9 takes some of
+//	                            them, -sample 36 as many as drawn by -seed
 package main
 
 import (
@@ -10,8 +11,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -34,6 +37,8 @@ func run(ctx context.Context, args []string) error {
 	}
 	flags := flag.NewFlagSet(args[0], flag.ContinueOnError)
 	only := flags.String("only", "", "guarantee ids, separated by commas; empty is all")
+	sample := flags.Int("sample", 0, "how many of them, drawn from -seed; 0 is all")
+	seed := flags.Uint64("seed", 0, "what -sample draws from; 0 takes a new one, which is printed")
 	workers := flags.Int("workers", 2, "mutations at the same time")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
@@ -55,7 +60,7 @@ func run(ctx context.Context, args []string) error {
 	if args[0] == "check" {
 		return nil
 	}
-	return mutateAll(ctx, wanted(guarantees, *only), *workers)
+	return mutateAll(ctx, drawn(wanted(guarantees, *only), *sample, *seed), *workers)
 }
 
 func wanted(guarantees []guarantee, only string) []guarantee {
@@ -64,6 +69,24 @@ func wanted(guarantees []guarantee, only string) []guarantee {
 		if g.Status == "" && (only == "" || strings.Contains(","+only+",", ","+g.ID+",")) {
 			chosen = append(chosen, g)
 		}
+	}
+	return chosen
+}
+
+// drawn is a sample of the guarantees, in their order.
+func drawn(all []guarantee, sample int, seed uint64) []guarantee {
+	if sample <= 0 || sample >= len(all) {
+		return all
+	}
+	if seed == 0 {
+		seed = rand.Uint64N(1_000_000) + 1
+	}
+	fmt.Printf("%d of %d mutations, seed %d\n", sample, len(all), seed)
+	places := rand.New(rand.NewPCG(seed, 0)).Perm(len(all))[:sample]
+	slices.Sort(places)
+	chosen := make([]guarantee, sample)
+	for i, place := range places {
+		chosen[i] = all[place]
 	}
 	return chosen
 }

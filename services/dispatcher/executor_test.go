@@ -65,6 +65,9 @@ func TestExecutor(t *testing.T) {
 		d.recorded(receipt)
 		d.inFlight.Wait()
 		d.recorded(receipt)
+		twice := receipt
+		twice.ExternalID = "res-2"
+		require.Equal(t, contracts.CodeOwnershipLost, d.tell(twice).code(), "two ids are two writes, which somebody has to look at")
 		receipt.Status = "refused"
 		got := d.tell(receipt)
 		require.Equal(t, contracts.CodeOwnershipLost, got.code())

@@ -40,7 +40,7 @@ func (d *Dispatcher) storeLate(ctx context.Context, w *words) error {
 	switch {
 	case e.Attempt < w.token.attempt:
 		return errForeign
-	case last && e.LastClass == string(w.receipt.Status):
+	case last && e.LastClass == string(w.receipt.Status) && (e.ExternalID == "" || e.ExternalID == w.receipt.ExternalID):
 		return nil // again
 	case last && e.LastClass != "":
 		return otherOutcome(e.LastClass)
