@@ -18,12 +18,7 @@ import (
 // within are decisions of route auto about claimed events that draw on limits, and ask a person where one would be exceeded.
 func within(t *testing.T, l *ledger.Ledger, draws []ledger.Draw, claims ...ledger.Claim) []ledger.Decision {
 	t.Helper()
-	refs := make([]ledger.IntentRef, len(claims))
-	for i, c := range claims {
-		refs[i] = ledgertest.Ref(c)
-	}
-	waiting, err := l.Undecided(t.Context(), refs)
-	require.NoError(t, err)
+	waiting := waitingIntents(t, l, claims)
 	decisions := make([]ledger.Decision, len(waiting))
 	for i := range waiting {
 		d := ledgertest.Decision(&waiting[i], uuid.Must(uuid.NewV7()), config.RouteAuto)

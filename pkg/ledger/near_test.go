@@ -27,8 +27,8 @@ func alike(wish string, keys ...string) []ledger.Claim {
 	return claims
 }
 
-// nearDecisions are decisions of route auto that look for twins of the last hour.
-func nearDecisions(t *testing.T, l *ledger.Ledger, claims ...ledger.Claim) []ledger.Decision {
+// waitingIntents are the claims' intents as policy reads them.
+func waitingIntents(t *testing.T, l *ledger.Ledger, claims []ledger.Claim) []ledger.Undecided {
 	t.Helper()
 	refs := make([]ledger.IntentRef, len(claims))
 	for i, c := range claims {
@@ -36,6 +36,13 @@ func nearDecisions(t *testing.T, l *ledger.Ledger, claims ...ledger.Claim) []led
 	}
 	waiting, err := l.Undecided(t.Context(), refs)
 	require.NoError(t, err)
+	return waiting
+}
+
+// nearDecisions are decisions of route auto that look for twins of the last hour.
+func nearDecisions(t *testing.T, l *ledger.Ledger, claims ...ledger.Claim) []ledger.Decision {
+	t.Helper()
+	waiting := waitingIntents(t, l, claims)
 	decisions := make([]ledger.Decision, len(waiting))
 	for i := range waiting {
 		d := ledgertest.Decision(&waiting[i], uuid.Must(uuid.NewV7()), config.RouteAuto)
