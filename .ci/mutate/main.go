@@ -3,7 +3,7 @@
 //
 //	go run ./.ci/mutate check   the map is complete and names what exists
 //	go run ./.ci/mutate run     break each line in turn (go test -overlay) and see the tests fail; -only K3,D9 takes some of
-//	                            them, -sample 36 as many as drawn by -seed
+//	                            them, -sample 24 as many as drawn by -seed
 package main
 
 import (
