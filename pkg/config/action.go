@@ -70,6 +70,7 @@ func readEvidence(o *object) []EvidenceRule {
 }
 
 func (d *declared) readRules(o *object) {
+	d.readEvaluations(o)
 	seen := map[string]Position{}
 	for _, part := range o.objects("rules") {
 		r := &Rule{
@@ -78,7 +79,9 @@ func (d *declared) readRules(o *object) {
 			When:   part.text("when"),
 			Route:  part.oneOf("route", RouteAuto, RouteHumanReview, RouteRepair, RouteReject),
 			Reason: part.text("reason"),
+			Window: part.optDuration("window"),
 		}
+		r.Exception = d.readException(part)
 		r.Pos = part.at("when")
 		r.places = part.placesOf("when", r.When, d.loader.files[r.Pos.File])
 		unique(seen, part, "id", r.ID)

@@ -64,15 +64,17 @@ func (o *object) checkInAction(at Position, name, text string) {
 }
 
 // decimal is a required exact decimal, taken as it is written.
-func (o *object) decimal(name string) string {
+func (o *object) decimal(name string) string { return o.exact(name, decimal) }
+
+func (o *object) exact(name string, s shape) string {
 	node := o.take(name)
 	if node == nil {
-		o.fail(name, "is missing; it must be %s", decimal.words)
+		o.fail(name, "is missing; it must be %s", s.words)
 		return ""
 	}
 	text, ok := scalarText(node)
-	if !ok || !decimal.pattern.MatchString(text) {
-		o.fail(name, "must be %s, found %s", decimal.words, describe(node))
+	if !ok || !s.pattern.MatchString(text) {
+		o.fail(name, "must be %s, found %s", s.words, describe(node))
 	}
 	return text
 }

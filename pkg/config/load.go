@@ -122,7 +122,7 @@ type declared struct {
 
 	loader    *loader
 	folder    string
-	places    map[any]*object // a *Source, *Draft, *Action, *Rule, *Connector, *Role, *Channel or keyName to where it stands
+	places    map[any]*object // a *Source, *Draft, *Action, *Rule, *Exception, *Evaluation, *Connector, *Role, *Channel or keyName to where it stands
 	hasPeople bool            // whether there is a people.yaml
 	hasTests  bool            // whether there is a policy_tests.yaml
 }

@@ -9,15 +9,16 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/canonical"
 )
 
-// policyVersion digests what a decision depends on: actions with the content of their schemas, workflow versions and
-// rules in their order (P2, P7). Comments, layout and the place of a rule in its file do not count.
+// policyVersion digests what a decision depends on: actions with the content of their schemas, workflow versions,
+// rules in their order and the evaluations that they rely on (P2, P7). Comments, layout and the place of a rule in its file do not count.
 func (d *declared) policyVersion() string {
 	content := struct {
 		Actions          []Action
 		Schemas          []canonical.Value
 		WorkflowVersions []string
 		Rules            []Rule
-	}{WorkflowVersions: d.WorkflowVersions}
+		Evaluations      []*Evaluation `json:",omitempty"`
+	}{WorkflowVersions: d.WorkflowVersions, Evaluations: d.Evaluations}
 	for _, a := range d.Actions {
 		schema, err := canonical.Parse(a.Schema)
 		if err != nil {

@@ -12,7 +12,9 @@ func (d *declared) checkReferences() {
 	}
 	for _, r := range d.Rules {
 		d.checkRule(r)
+		d.checkUnattended(r)
 	}
+	d.checkEvaluations()
 	for _, s := range d.Sources {
 		if draft := s.Draft(); draft != nil {
 			d.checkDraft(draft)

@@ -68,6 +68,7 @@ var (
 	variable = shape{regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`), "the name of an environment variable"}
 	decimal  = shape{regexp.MustCompile(`^(0|-?[1-9][0-9]{0,37}|-?(0|[1-9][0-9]{0,37})\.[0-9]{1,18})$`),
 		"a plain decimal such as 100.00, at most 38 digits before the point and 18 after it"}
+	share = shape{regexp.MustCompile(`^(1(\.0{1,18})?|0\.0{0,17}[1-9][0-9]{0,17})$`), "a share above 0 and at most 1, such as 0.995"}
 )
 
 func (o *object) check(name, value string, s shape) {

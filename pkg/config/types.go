@@ -29,6 +29,7 @@ type Tenant struct {
 	Sources          []*Source
 	Actions          []*Action
 	Rules            []*Rule
+	Evaluations      []*Evaluation // that rules rely on to let cases act with no person asked (P4)
 	PolicyTests      []*PolicyTest // what the rules are expected to decide (P7)
 	Connectors       []*Connector
 	People           []*Person     // whom the tenant knows; somebody who is not here may still hold a role
@@ -223,7 +224,10 @@ type Rule struct {
 	When   string // CEL yielding bool
 	Route  string
 	Reason string
-	Pos    Position // of When
+	// Window is how long what the rule lets act is held, and can be taken back, before it is sent (P4, D14); 0 holds nothing.
+	Window    time.Duration `json:",omitempty"`
+	Exception *Exception    `json:",omitempty"` // nil where nobody looks at samples of what the rule lets act
+	Pos       Position      // of When
 
 	places []place // of every code point of When, and of its end
 }

@@ -92,6 +92,9 @@ type Decision struct {
 	Effect        EffectRequest // where the route is auto
 	Near          *NearCheck    // nil where near duplicates do not matter
 	Limits        *LimitCheck   // nil where nothing bounds what may be authorized
+	// Window is how long the effect of route auto can be taken back before it is sent (D14).
+	Window     time.Duration
+	Exceptions *ExceptionCheck // nil where no class of exceptions lets the effect be sent
 }
 
 // EffectRequest is the one external write that an intent asks for.
@@ -159,9 +162,9 @@ func (l *Ledger) decideBatch(ctx context.Context, batch []*decision) (int, error
 }
 
 // looks tells whether a decision depends on what else was authorized.
-func (d *decision) looks() bool { return d.checksNear() || d.draws() }
+func (d *decision) looks() bool { return d.checksNear() || d.draws() || d.excepted() }
 
-// decideApart stores decisions of which some look for twins or stay within limits, in one transaction with the look: two intents
+// decideApart stores decisions of which some look for twins, stay within limits or are exceptions, in one transaction with the look: two intents
 // that want nearly the same, or the rest of one budget, cannot both be let through, whichever replicas decide them.
 func (l *Ledger) decideApart(ctx context.Context, batch []*decision) (moved int, err error) {
 	err = l.transaction(ctx, l.site("decide"), decisionKeys(batch), func(tx pgx.Tx) error {
@@ -170,6 +173,10 @@ func (l *Ledger) decideApart(ctx context.Context, batch []*decision) (moved int,
 			return err
 		}
 		if stored, err = withinLimits(ctx, tx, stored); err != nil {
+			return err
+		}
+		var classes map[uuid.UUID]class
+		if stored, classes, err = withinClasses(ctx, tx, stored); err != nil {
 			return err
 		}
 		rows, err := tx.Query(ctx, decideSQL, decideArgs(stored)...)
@@ -181,7 +188,10 @@ func (l *Ledger) decideApart(ctx context.Context, batch []*decision) (moved int,
 		if err != nil {
 			return err
 		}
-		return draw(ctx, tx, stored, ids)
+		if err := draw(ctx, tx, stored, ids); err != nil {
+			return err
+		}
+		return useClasses(ctx, tx, stored, ids, classes)
 	})
 	return moved, err
 }

@@ -20,10 +20,11 @@ with seen as (
   from unnest($1::uuid[], $2::text[], $3::uuid[], $4::bytea[], $5::int[], $6::uuid[], $7::text[], $8::text[], $9::bytea[],
     $10::jsonb[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::uuid[], $17::uuid[], $18::float8[],
     $19::float8[], $20::jsonb[], $21::text[], $22::text[], $23::text[], $24::text[], $25::text[], $26::uuid[], $27::text[],
-    $28::text[], $29::bytea[], $30::text[], $31::text[])
+    $28::text[], $29::bytea[], $30::text[], $31::text[], $34::float8[])
   as i(inbox_event, tenant_id, run_id, intent_hash, revision, decision_id, route, policy_version, inputs_hash, reasons, move,
     from_state, to_state, outcome, summary, authorization_id, approval_id, decide_seconds, execute_seconds, audience, action_type,
-    connector, operation, target_system, target_record, event_id, stream, subject, event, correlation_id, operation_id)
+    connector, operation, target_system, target_record, event_id, stream, subject, event, correlation_id, operation_id,
+    window_seconds)
   cross join lateral (
     select r.state, r.intent_revision from runs r where r.tenant_id = i.tenant_id and r.run_id = i.run_id for no key update
   ) r
@@ -38,13 +39,16 @@ with seen as (
   select tenant_id, run_id, intent_hash, decision_id, route, policy_version, inputs_hash, reasons from locked where may
 ), authorized as (
   insert into authorizations (tenant_id, run_id, intent_hash, authorization_id, decision_id, decision_route, execute_by)
-  select tenant_id, run_id, intent_hash, authorization_id, decision_id, route, now + make_interval(secs => execute_seconds)
+  select tenant_id, run_id, intent_hash, authorization_id, decision_id, route, now + make_interval(secs => execute_seconds + window_seconds)
   from locked where may and authorization_id is not null
 ), requested as (
   insert into effects (tenant_id, run_id, revision, ordinal, intent_hash, authorization_id, operation_id, action_type, connector,
-    operation, target_system, target_record, execute_by, next_check_at)
+    operation, target_system, target_record, execute_by, next_check_at, cancel_until, not_before)
   select tenant_id, run_id, revision, 1, intent_hash, authorization_id, operation_id, action_type, connector, operation,
-    target_system, target_record, now + make_interval(secs => execute_seconds), now
+    target_system, target_record, now + make_interval(secs => execute_seconds + window_seconds),
+    now + make_interval(secs => case when window_seconds > 0 then window_seconds + $35 else 0 end),
+    case when window_seconds > 0 then now + make_interval(secs => window_seconds) end,
+    case when window_seconds > 0 then now + make_interval(secs => window_seconds + $35) end
   from locked where may and authorization_id is not null
 ), asked as (
   insert into approvals (tenant_id, run_id, intent_hash, approval_id, action_type, audience, reasons, correlation_id, decide_by,
@@ -105,6 +109,8 @@ func decideArgs(batch []*decision) []any {
 		column(batch, func(d *decision) string { return d.Intent.CorrelationID }),
 		column(batch, func(d *decision) string { return OperationID(d.Intent.RunID, d.Intent.Revision, 1) }),
 		inboxPolicy, Policy,
+		column(batch, func(d *decision) float64 { return d.Window.Seconds() }),
+		windowMargin.Seconds(),
 	}
 }
 

@@ -69,11 +69,12 @@ type Leased struct {
 	SentDigest    []byte    // of the first request known to have left, nil where there is none; a later one must be the same
 	ExecuteBy     time.Time
 	Now           time.Time // the database's clock at the lease
+	StoppedRules  []string  // of those that let it act, the ones whose exceptions were stopped since (P4)
 }
 
 // Lease takes effects for sending: their attempt rows are committed when it returns (D3). No effect is leased whose kill switch
 // is closed (D9), whose execute-by has passed, whose former owner reported something that was not read yet (D7), or whose
-// target has another effect in flight or unknown (R8).
+// target has another effect in flight or unknown (R8), or that people can still take back (D14).
 func (l *Ledger) Lease(ctx context.Context, req LeaseRequest) ([]Leased, error) {
 	req.Requested = slices.Clone(req.Requested)
 	slices.SortFunc(req.Requested, EffectKey.compare)
@@ -114,7 +115,7 @@ with requested as materialized (
   cross join lateral (
     select * from effects e
     where e.tenant_id = i.tenant_id and e.run_id = i.run_id and e.revision = i.revision and e.ordinal = i.ordinal
-      and e.state = any($5) and (e.attempts = 0 or e.next_check_at <= clock_timestamp())
+      and e.state = any($5) and (e.attempts = 0 and e.not_before is null or e.next_check_at <= clock_timestamp())
     for no key update skip locked
   ) e
 ), slots as materialized (
@@ -201,7 +202,7 @@ sendable as materialized (
         or s.scope = 'tenant' and s.scope_key = e.tenant_id
         or s.scope = 'action_type' and s.scope_key = e.tenant_id || '/' || e.action_type
         or s.scope = 'connector' and s.scope_key = e.tenant_id || '/' || e.connector)
-    and not e.unread_outcome and e.execute_by > c.now as ok
+    and not e.unread_outcome and e.execute_by > c.now and (e.not_before is null or e.not_before <= c.now) as ok
   from input i cross join clock c cross join lateral (
     select * from effects e
     where e.tenant_id = i.tenant_id and e.run_id = i.run_id and e.revision = i.revision and e.ordinal = i.ordinal limit 1
@@ -241,7 +242,9 @@ select l.tenant_id, l.run_id, l.revision, l.ordinal, l.attempts, t.switch_epoch,
   case when l.attempts > 1 then (select s.request_digest from effect_attempts s where s.tenant_id = i.tenant_id
     and s.run_id = i.run_id and s.revision = i.revision and s.ordinal = i.ordinal and s.sent and s.request_digest is not null
     order by s.attempt limit 1) end,
-  l.execute_by, clock_timestamp()
+  l.execute_by, clock_timestamp(), array(
+    select c.rule_id from exception_uses u join exception_classes c using (class_id)
+    where u.tenant_id = i.tenant_id and u.run_id = i.run_id and u.intent_hash = l.intent_hash and c.stopped_at is not null)
 from unnest($1::text[], $2::uuid[], $3::int[], $4::int[]) as i(tenant_id, run_id, revision, ordinal)
 cross join lateral (
   select * from effects l where l.tenant_id = i.tenant_id and l.run_id = i.run_id and l.revision = i.revision
@@ -311,7 +314,7 @@ func scanLeased(row pgx.CollectableRow) (e Leased, err error) {
 	var hash []byte
 	err = row.Scan(&e.TenantID, &e.RunID, &e.Revision, &e.Ordinal, &e.Attempt, &e.Epoch, &e.MaybeSent, &firstSent, &e.RunKey,
 		&e.CorrelationID, &e.TraceParent, &e.ActionType, &e.Connector, &e.Operation, &e.TargetSystem, &e.TargetRecord, &hash,
-		&e.Canonical, &e.PolicyVersion, &e.FirstAttempt, &e.SentDigest, &e.ExecuteBy, &e.Now)
+		&e.Canonical, &e.PolicyVersion, &e.FirstAttempt, &e.SentDigest, &e.ExecuteBy, &e.Now, &e.StoppedRules)
 	copy(e.IntentHash[:], hash)
 	if firstSent != nil {
 		e.FirstSentAt = *firstSent

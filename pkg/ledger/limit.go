@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math/big"
@@ -186,22 +187,12 @@ func (d *drawn) args() []any {
 		column(d.draws, func(d Draw) string { return d.Limit }),
 		column(d.draws, func(d Draw) []byte { return d.Scope[:] }),
 		column(d.draws, func(d Draw) float64 { return d.Window.Seconds() }),
-		column(d.draws, func(d Draw) string { return decimalOr0(d.Amount) }))
-}
-
-func decimalOr0(text string) string {
-	if text == "" {
-		return "0"
-	}
-	return text
+		column(d.draws, func(d Draw) string { return cmp.Or(d.Amount, "0") }))
 }
 
 // draw stores what the decisions that moved their runs take of their limits.
 func draw(ctx context.Context, tx pgx.Tx, batch []*decision, moved []uuid.UUID) error {
-	has := make(map[uuid.UUID]bool, len(moved))
-	for _, run := range moved {
-		has[run] = true
-	}
+	has := setOf(moved)
 	var all drawn
 	for _, d := range batch {
 		if d.draws() && has[d.Intent.RunID] {

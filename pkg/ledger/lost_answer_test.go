@@ -176,6 +176,30 @@ func TestLostAnswer(t *testing.T) {
 		})
 	})
 
+	t.Run("TakingBackCountsAsMade", func(t *testing.T) {
+		t.Parallel()
+		each(t, transaction, ledger.Approval, func(t *testing.T, b *ledgertest.Bench, l *ledger.Ledger, arm func(int)) {
+			held(t, b, "k1", time.Hour)
+			arm(0)
+			done, err := l.TakeBack(t.Context(), wish("k1"))
+			require.NoError(t, err)
+			require.True(t, done.Done)
+		})
+	})
+
+	t.Run("JudgementCountsAsMade", func(t *testing.T) {
+		t.Parallel()
+		each(t, transaction, ledger.Approval, func(t *testing.T, b *ledgertest.Bench, l *ledger.Ledger, arm func(int)) {
+			b.Claim(ledgertest.Proposal("k1"))
+			decide(t, b.Policy, excepted(t, b.Policy, classOf("r", 1), ledgertest.Proposal("k1"))...)
+			arm(0)
+			done, err := l.JudgeSample(t.Context(), judgement(b, "k1", ledger.SampleWrong))
+			require.NoError(t, err)
+			require.True(t, done.Stored)
+			require.True(t, done.Stopped)
+		})
+	})
+
 	t.Run("RefusalIsKeptOnce", func(t *testing.T) {
 		t.Parallel()
 		each(t, transaction, ledger.Approval, func(t *testing.T, b *ledgertest.Bench, l *ledger.Ledger, arm func(int)) {

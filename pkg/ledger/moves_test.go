@@ -240,6 +240,10 @@ func TestRunMoves(t *testing.T) {
 				ApprovalID: a.ApprovalID, By: "rita", Reason: "a mistake"})
 			require.NoError(t, err)
 		}),
+		"take_back": func(t *testing.T, b *ledgertest.Bench, key string) func() {
+			b.Approved(key)
+			return func() { takeBack(t, b, key) }
+		},
 		"claim":          claim(ledgertest.Event),
 		"reclaim":        claim(func(key string) ledger.Claim { return ledgertest.Worker(key, time.Minute) }),
 		"renew":          owners(func(_ string, o *ledger.Owned) { o.Renew = time.Minute }),

@@ -21,6 +21,8 @@ var commits = map[string][]string{
 	"vote":             {Approval},
 	"expire_approvals": {Approval},
 	"withdraw":         {Approval},
+	"take_back":        {Approval},
+	"judge_sample":     {Approval},
 	"announce":         {Approval},
 	"remind":           {Approval},
 	"escalate":         {Approval},

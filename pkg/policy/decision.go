@@ -1,6 +1,8 @@
 package policy
 
 import (
+	"time"
+
 	"github.com/holdpoint/holdpoint/pkg/canonical"
 	"github.com/holdpoint/holdpoint/pkg/config"
 )
@@ -23,6 +25,9 @@ const (
 	CodeLimitExceeded         = "limit_exceeded"
 	CodeLimitUnreadable       = "limit_unreadable"
 	CodeShadow                = "shadow_mode"
+	CodeEvaluationExpired     = "evaluation_expired"
+	CodeExceptionStopped      = "exception_stopped"
+	CodeSamplesOverdue        = "samples_overdue"
 )
 
 // Reason is one thing that bore on a decision.
@@ -41,6 +46,18 @@ type Decision struct {
 	PolicyVersion string           // of the configuration that was used
 	EngineVersion string           // of this package and its expression library
 	InputsHash    canonical.Digest // of everything in Input
+
+	// Rules are those that let the intent act with no person asked, where the route is auto.
+	Rules []*config.Rule
+}
+
+// Window is how long what is let act is held, the longest of its rules (P4).
+func (d Decision) Window() time.Duration {
+	var longest time.Duration
+	for _, r := range d.Rules {
+		longest = max(longest, r.Window)
+	}
+	return longest
 }
 
 // Codes lists the distinct reason codes in order, for an event.

@@ -109,6 +109,9 @@ func (e *Engine) Decide(in Input) Decision {
 	}
 	a.applyRules(&d, &variables{in: &in, action: a, size: size})
 	a.applyBuiltIns(&d, &in, e.workflows)
+	if d.Route != config.RouteAuto {
+		d.Rules = nil
+	}
 	return d
 }
 
@@ -127,10 +130,24 @@ func (a *action) applyRules(d *Decision, vars *variables) {
 		case match:
 			matched = true
 			d.raise(r.Route, Reason{Code: CodeRuleMatched, RuleID: r.ID, Message: r.Reason})
+			d.letsAct(r.Rule, vars.in.Now)
 		}
 	}
 	if !matched {
 		d.raise(config.RouteHumanReview, Reason{Code: CodeNoRuleMatched,
 			Message: "No rule covers this change, so a person decides."})
+	}
+}
+
+// letsAct keeps an auto rule that matched. An exception whose evaluation has run out lets nothing act (P4).
+func (d *Decision) letsAct(r *config.Rule, now time.Time) {
+	if r.Route != config.RouteAuto {
+		return
+	}
+	d.Rules = append(d.Rules, r)
+	if r.Exception != nil && !now.Before(r.Exception.Until) {
+		d.raise(config.RouteHumanReview, Reason{Code: CodeEvaluationExpired, RuleID: r.ID, Message: fmt.Sprintf(
+			"Rule %s relies on evaluation %s, which was good until %s.", r.ID, r.Exception.Evaluation,
+			r.Exception.Until.UTC().Format(time.RFC3339))})
 	}
 }

@@ -37,7 +37,7 @@ func agrees(s *intent.Snapshot, e *ledger.Leased) error {
 func (d *Dispatcher) recheck(
 	ctx context.Context, a *attempt, s *intent.Snapshot, op connector.Operation,
 ) (ledger.Settlement, bool) {
-	changed := d.policyNow(a, s)
+	changed := append(d.policyNow(a, s), stopped(a)...)
 	if len(changed) == 0 {
 		var err error
 		if changed, err = targetNow(ctx, a.target.conn, s, op); err != nil {
@@ -68,6 +68,18 @@ func (d *Dispatcher) policyNow(a *attempt, s *intent.Snapshot) []policy.Reason {
 		}}
 	}
 	return nil
+}
+
+// stopped names the rules that let the effect act and whose exceptions people have stopped since. What a person authorized is theirs.
+func stopped(a *attempt) (reasons []policy.Reason) {
+	if a.PolicyVersion == "" {
+		return nil
+	}
+	for _, rule := range a.StoppedRules {
+		reasons = append(reasons, policy.Reason{Code: policy.CodeExceptionStopped, RuleID: rule,
+			Message: "Rule " + rule + " let it act; a sample of its cases has turned out to be wrong since."})
+	}
+	return reasons
 }
 
 // targetNow compares the target's version with the one that the proposal was made from.

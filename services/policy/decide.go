@@ -61,7 +61,7 @@ func (p *Policy) decideOne(u *ledger.Undecided, event uuid.UUID) (d ledger.Decis
 	}
 	d = because(d, route, reasons)
 	if a != nil {
-		d = limited(d, a, snapshot, reasons)
+		d = excepted(limited(d, a, snapshot, reasons), verdict, reasons)
 	}
 	if a != nil && a.NearDuplicate != nil {
 		alone := d
