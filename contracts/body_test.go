@@ -81,6 +81,17 @@ func sampleSources() SourceList {
 	}
 }
 
+func sampleCase() Unattended {
+	return Unattended{RunID: sampleRun, TenantID: "demo", IdempotencyKey: "k", CorrelationID: "c", ActionType: "crm.contact.update",
+		Target: ApprovalTarget{System: "crm", RecordID: "c-1"}, RequestedBy: "rita", IntentHash: sampleHash,
+		Intent:        json.RawMessage(`{"format":"holdpoint-intent-1"}`),
+		Reasons:       json.RawMessage(`[{"code":"rule_matched","rule_id":"r","pointer":"/a","message":"It is harmless."}]`),
+		PolicyVersion: "v1", AuthorizedAt: sampleMeta.Time, CancelUntil: &sampleMeta.Time, RunState: StateApproved,
+		Effect: Effect{OperationID: "op", State: "pending", ExternalID: "e"},
+		Samples: []Sample{{SampleID: sampleID, RuleID: "r", Evaluation: "e", Audience: []string{"lead"}, ReviewBy: sampleMeta.Time,
+			Verdict: VerdictRight, ReviewerID: "nora", Reason: "looked at"}}}
+}
+
 // bodies are all of them, by their schema.
 func bodies() map[string]body {
 	waiting := sampleApproval()
@@ -113,6 +124,15 @@ func bodies() map[string]body {
 			DecisionAnswer{ApprovalID: "a", Result: "approved", Status: "approved", Approvals: 1, Quorum: 1,
 				Decisions: sampleVotes(), Stages: sampleStages()},
 			DecisionAnswer{Result: "rejected", Status: "superseded", Decisions: []Decision{}}},
+		"unattended_list.v1": {UnattendedList{HeldBack: []Unattended{sampleCase()}, Samples: []Unattended{sampleCase()}},
+			UnattendedList{HeldBack: []Unattended{}, Samples: []Unattended{}}},
+		"take_back_answer.v1": {TakeBackAnswer{RunID: sampleRun, TakenBack: true, RunState: "failed_terminal", Attempts: 1,
+			Effect: &Effect{OperationID: "op", State: "cancelled", ExternalID: "e"}, FirstSentAt: &sampleMeta.Time},
+			TakeBackAnswer{RunID: sampleRun, RunState: StateApproved}},
+		"judgement_request.v1": {JudgementRequest{SampleID: sampleID, Verdict: VerdictWrong, Reason: "another Smith"},
+			JudgementRequest{SampleID: sampleID, Verdict: VerdictRight}},
+		"judgement_answer.v1": {JudgementAnswer{SampleID: sampleID, Verdict: VerdictWrong, ReviewerID: "nora", JudgedAt: sampleMeta.Time,
+			RuleID: "r", Stopped: true}, JudgementAnswer{Verdict: VerdictRight, JudgedAt: sampleMeta.Time}},
 		"renewal.v1": {Renewal{RunID: sampleRun, Owner: sampleID, Version: 1}, Renewal{Owner: sampleID, Version: 1}},
 		"submission.v1": {Submission{RunID: sampleRun, Owner: sampleID, Version: 1, Proposal: sampleProposal()},
 			Submission{Owner: sampleID, Version: 1, Proposal: leastProposal()}},
@@ -212,7 +232,7 @@ func TestBodies(t *testing.T) {
 func TestRequestBodiesAreClosed(t *testing.T) {
 	t.Parallel()
 	closed := []string{"proposal.v1", "decision_request.v1", "withdrawal_request.v1", "renewal.v1", "submission.v1",
-		"failure.v1", "run_query.v1", "work_request.v1", "batch.v1", "leave_request.v1", "receipt.v1"}
+		"failure.v1", "run_query.v1", "work_request.v1", "batch.v1", "leave_request.v1", "receipt.v1", "judgement_request.v1"}
 	for name := range bodies() {
 		_, isClosed := readSchema(t, name)["additionalProperties"]
 		require.Equal(t, slices.Contains(closed, name), isClosed, name)

@@ -20,20 +20,20 @@ func TestChannelsRefused(t *testing.T) {
 	t.Parallel()
 	requireRefusals(t, []refusal{
 		{"ARepeatedID", "people.yaml", "id: help-desk", "id: support-mail",
-			`id "support-mail" is declared already at tenants/demo/people.yaml:45:9`},
+			`id "support-mail" is declared already at tenants/demo/people.yaml:49:9`},
 		{"AnUnknownKind", "people.yaml", "kind: webhook", "kind: pager", `kind is "pager", allowed: webhook, email`},
 		{"AnotherKindsSettings", "people.yaml", "kind: webhook", "kind: email",
 			"webhook is for kind webhook; this channel's kind is email"},
 		{"AKindWithoutItsSettings", "people.yaml", "kind: email", "kind: webhook", "webhook is missing"},
 		{"ARoleThatNobodyCanHold", "people.yaml", "roles: [support-lead]", "roles: [support-leads]",
-			`people.yaml:47:12: roles has "support-leads", but nobody can hold the role support-leads`},
+			`people.yaml:51:12: roles has "support-leads", but nobody can hold the role support-leads`},
 		{"NoTime", "people.yaml", "timeout: 10s", "timeout: 0s", "timeout must be a positive duration"},
 		{"ALiteralSecret", "people.yaml", demoSecret, "whsec_Zm9yIHRoZSBkZW1vIG9uIG9uZSBtYWNoaW5lIG9ubHk=",
-			"people.yaml:61:15: secret must be ${NAME} or ${NAME:-default}, which keeps the secret out of this file"},
+			"people.yaml:65:15: secret must be ${NAME} or ${NAME:-default}, which keeps the secret out of this file"},
 		{"ASecretThatIsPartlyLiteral", "people.yaml", demoSecret, "whsec_${HOLDPOINT_DEMO_WEBHOOK_SECRET}",
 			"secret must be ${NAME} or ${NAME:-default}"},
 		{"ASecretThatIsNotSet", "people.yaml", demoSecret, "${WEBHOOK_SECRET}",
-			"1 to mend:\ntenants/demo/people.yaml:61:15: secret needs the environment variable WEBHOOK_SECRET"},
+			"1 to mend:\ntenants/demo/people.yaml:65:15: secret needs the environment variable WEBHOOK_SECRET"},
 		{"ASecretOfNothing", "people.yaml", demoSecret, "${WEBHOOK_SECRET:-}", "secret must be whsec_ and the base64 of"},
 		{"ASecretThatIsTooShort", "people.yaml", demoSecret, "${WEBHOOK_SECRET:-whsec_c2VjcmV0}",
 			"secret must be whsec_ and the base64 of 24 to 64 random bytes"},
@@ -41,7 +41,7 @@ func TestChannelsRefused(t *testing.T) {
 		{"TwoSecrets", "people.yaml", "      secret:", "      secret_file: /run/hook\n      secret:",
 			"webhook must have exactly one of secret, secret_env, secret_file; it has 2"},
 		{"NoSecret", "people.yaml", "      secret: " + demoSecret + "\n", "",
-			"people.yaml:58:7: webhook must have exactly one of secret, secret_env, secret_file; it has 0"},
+			"people.yaml:62:7: webhook must have exactly one of secret, secret_env, secret_file; it has 0"},
 		{"AURLThatIsNone", "people.yaml", demoURL, "ftp://desk.example.com",
 			`url is "ftp://desk.example.com/help-desk", which must be an absolute http or https URL`},
 		{"AUserInTheURL", "people.yaml", demoURL, "https://u:p@desk.example.com", "url must have no user or fragment"},
@@ -61,7 +61,7 @@ func TestChannelsRefused(t *testing.T) {
 		{"MailFromNoAddress", "people.yaml", "from: holdpoint@example.test", "from: holdpoint",
 			`from is "holdpoint", which must be a mail address`},
 		{"AUserNameWithoutPassword", "people.yaml", "      tls: none", "      username_env: SMTP_USER\n      tls: none",
-			"people.yaml:49:7: email must have both username_env and password_env, or neither"},
+			"people.yaml:53:7: email must have both username_env and password_env, or neither"},
 	})
 }
 

@@ -60,7 +60,7 @@ func TestDelegations(t *testing.T) {
 	for name, c := range map[string]struct{ written, instead, says string }{
 		"ToOneself":          {"to: otto", "to: nora", `to is "nora", who would decide for themself`},
 		"FromNobody":         {"from: nora", "from: nina", `from is "nina", whom people does not list`},
-		"ToNobody":           {"to: otto", "to: nina", `people.yaml:46:22: to is "nina", whom people does not list`},
+		"ToNobody":           {"to: otto", "to: nina", `people.yaml:50:22: to is "nina", whom people does not list`},
 		"OfNoRole":           {"from: nora", "from: carl", `from is "carl", who is a member of no role, so that there is nothing to delegate`},
 		"AnEndBeforeTheRest": {"ends: 2026-12-02", "ends: 2026-11-02", "which must be later than starts, 2026-12-01T09:00:00+01:00"},
 		"ForTooLong":         {"ends: 2026-12-02", "ends: 2027-03-02", "which must not be more than 90 days after starts"},
@@ -80,6 +80,6 @@ func TestDelegations(t *testing.T) {
 		t.Parallel()
 		w := setup(t, "  - {from: sam, to: nora, starts: 2026-12-01T00:00:00Z, ends: 2026-12-03T00:00:00Z, reason: Away.}\n")
 		_, err := w.load()
-		require.ErrorContains(t, err, `to is "nora", whose own roles are delegated at the same time at tenants/demo/people.yaml:46:12`)
+		require.ErrorContains(t, err, `to is "nora", whose own roles are delegated at the same time at tenants/demo/people.yaml:50:12`)
 	})
 }

@@ -111,7 +111,7 @@ func TestAReviewThatCannotBeSatisfied(t *testing.T) {
 
 	requireRefusals(t, []refusal{
 		{"AMemberWhomNobodyKnows", "people.yaml", leads, leads + "    members: [nora, nina]\n",
-			`people.yaml:37:14: members has "nina", whom people does not list, allowed: rita, nora, sam, otto, carl`},
+			`people.yaml:41:14: members has "nina", whom people does not list, allowed: rita, nora, sam, otto, carl`},
 		{"NoMembersAtAll", "people.yaml", leads, leads + "    members: []\n",
 			"members must list at least one person; leave it out to let everybody hold the role who has a claim"},
 	})

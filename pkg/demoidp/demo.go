@@ -8,7 +8,7 @@ import (
 const DemoPassword = "demo"
 
 // DemoPeople are the people of the demo tenant: rita asks for things, nora and sam may decide refunds, otto operates,
-// and carl can sign in but may decide nothing.
+// carl can sign in but may decide nothing, and dora looks after contacts.
 func DemoPeople() []Person {
 	return []Person{
 		demoPerson("rita", "Rita Requester", "support-agents"),
@@ -16,6 +16,7 @@ func DemoPeople() []Person {
 		demoPerson("sam", "Sam Lead", "support-leads"),
 		demoPerson("otto", "Otto Operator", "operators"),
 		demoPerson("carl", "Carl Sales", "sales"),
+		demoPerson("dora", "Dora Contacts", "sales-ops"),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/google/cel-go/cel"
 	"github.com/google/cel-go/common/types"
@@ -25,6 +26,7 @@ const (
 	FindingManyKinds       = "many_kinds"       // the schema lets in more than one kind that the function takes
 	FindingUnreadField     = "unread_field"     // an auto rule lets a field pass that no rule reads
 	FindingUnreadThreshold = "unread_threshold" // no rule reads it
+	FindingExpired         = "expired"          // the evaluation that the rule relies on has run out
 )
 
 // Finding is something about a policy that is most often a mistake, and does not keep it from being used.
@@ -168,6 +170,10 @@ func (c *checker) checkRule(index int, r *rule) {
 			"or stricter; mend it")
 	default:
 		c.checkRivals(index, r, actions)
+	}
+	if r.Exception != nil && !time.Now().Before(r.Exception.Until) {
+		c.add(r, r.Pos, FindingExpired, "lets nothing act: evaluation %s was good until %s; name a newer one", r.Exception.Evaluation,
+			r.Exception.Until.UTC().Format(time.RFC3339))
 	}
 	c.checkBuiltIns(r, actions)
 	c.checkReads(r, actions)

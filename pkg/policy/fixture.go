@@ -46,7 +46,7 @@ func RunTests(tenant *config.Tenant) (TestReport, error) {
 	for _, test := range tenant.PolicyTests {
 		result := TestResult{Test: test, Decision: e.Decide(inputOf(test))}
 		for _, reason := range result.Decision.Reasons {
-			if reason.RuleID != "" {
+			if reason.RuleID != "" && !slices.Contains(result.Rules, reason.RuleID) {
 				result.Rules = append(result.Rules, reason.RuleID)
 			}
 			reached[reason.RuleID] = reached[reason.RuleID] || reason.Code == CodeRuleMatched

@@ -37,7 +37,7 @@ func TestPolicyTests(t *testing.T) {
 		t.Parallel()
 		report, err := RunTests(exampleWith(t, nil))
 		require.NoError(t, err)
-		require.Len(t, report.Results, 11)
+		require.Len(t, report.Results, 13)
 		for _, result := range report.Results {
 			require.Empty(t, result.Differences, result.Test.Name)
 		}

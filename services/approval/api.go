@@ -26,6 +26,9 @@ func (a *Approval) apiRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/approvals/{approval}", a.asPerson(a.apiGet))
 	mux.HandleFunc("POST /v1/approvals/{approval}/decision", a.asPerson(a.apiDecide))
 	mux.HandleFunc("POST /v1/approvals/{approval}/withdrawal", a.asPerson(a.apiWithdraw))
+	mux.HandleFunc("GET /v1/unattended", a.asPerson(a.apiUnattended))
+	mux.HandleFunc("POST /v1/unattended/{run}/withdrawal", a.asPerson(a.apiTakeBack))
+	mux.HandleFunc("POST /v1/unattended/{run}/judgement", a.asPerson(a.apiJudge))
 }
 
 // asPerson lets people through who show their own token.
@@ -124,7 +127,7 @@ func (a *Approval) apiDecide(w http.ResponseWriter, r *http.Request, who *identi
 		a.problem(w, contracts.CodeSchemaInvalid, "intent_hash must be the 64 hex digits of the intent that the person was shown.")
 		return
 	}
-	voted, err := a.decide(r.Context(), who, ballot{CommandID: commandID(r, who, card), Tenant: t, Card: card, Decision: body.Decision,
+	voted, err := a.decide(r.Context(), who, ballot{CommandID: commandID(r, who, card.ApprovalID), Tenant: t, Card: card, Decision: body.Decision,
 		Reason: body.Reason, Shown: shown, Token: body.Token})
 	if err != nil {
 		a.failed(w, err)
@@ -134,12 +137,12 @@ func (a *Approval) apiDecide(w http.ResponseWriter, r *http.Request, who *identi
 }
 
 // commandID is the same for a call that is repeated under one key by one person.
-func commandID(r *http.Request, who *identity, card *ledger.Card) uuid.UUID {
+func commandID(r *http.Request, who *identity, about uuid.UUID) uuid.UUID {
 	key := r.Header.Get("Idempotency-Key")
 	if key == "" {
 		return uuid.New()
 	}
-	return uuid.NewSHA1(card.ApprovalID, []byte(who.Issuer+"\n"+who.Subject+"\n"+key))
+	return uuid.NewSHA1(about, []byte(who.Issuer+"\n"+who.Subject+"\n"+key))
 }
 
 func (a *Approval) apiWithdraw(w http.ResponseWriter, r *http.Request, who *identity) {
@@ -190,6 +193,8 @@ func (a *Approval) failed(w http.ResponseWriter, err error) {
 		a.problem(w, problemOf(no.Code), no.Detail)
 	case errors.Is(err, ledger.ErrNoApproval):
 		a.problem(w, contracts.CodeNoApproval, "")
+	case errors.Is(err, ledger.ErrNoUnattended), errors.Is(err, ledger.ErrNoRun):
+		a.problem(w, contracts.CodeNotFound, "No rule let such a run act, or it is not for you to see.")
 	case errors.Is(err, context.Canceled):
 		a.problem(w, contracts.CodeInternal, "The caller went away.")
 	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrOverloaded):

@@ -26,7 +26,7 @@ var files embed.FS
 // web is the pages. They work without any script, and nothing that a GET does moves a request (A3).
 //
 // A page, by file: session.go (what is kept of a visitor), csrf.go (was a form ours), web_queue.go, web_card.go and
-// web_view.go (what is shown), web_text.go (how the text of others is shown), web_decide.go (forms), web_reply.go (how
+// web_view.go (what is shown), web_unattended.go (what rules let act), web_text.go (how the text of others is shown), web_decide.go (forms), web_reply.go (how
 // an answer is written).
 type web struct {
 	a        *Approval
@@ -84,6 +84,10 @@ func (w *web) routes(mux *http.ServeMux) {
 	page(http.MethodGet, "/approvals/{approval}", w.signedIn(w.cardPage))
 	page(http.MethodPost, "/approvals/{approval}/decision", w.form(w.decisionForm))
 	page(http.MethodPost, "/approvals/{approval}/withdraw", w.form(w.withdrawForm))
+	page(http.MethodGet, "/unattended", w.signedIn(w.unattendedPage))
+	page(http.MethodGet, "/unattended/{run}", w.signedIn(w.casePage))
+	page(http.MethodPost, "/unattended/{run}/take-back", w.form(w.takeBackForm))
+	page(http.MethodPost, "/unattended/{run}/judgement", w.form(w.judgeForm))
 	page(http.MethodGet, linkPath+"{token}", w.linkPage)
 	page(http.MethodGet, "/sign-in", w.signIn)
 	page(http.MethodGet, callbackPath, w.callback)
@@ -150,7 +154,7 @@ const lookAgain = "Look at the request again before you decide again: whether an
 // failure is the page of an error, which is logged.
 func (w *web) failure(err error) *reply {
 	switch {
-	case errors.Is(err, ledger.ErrNoApproval):
+	case errors.Is(err, ledger.ErrNoApproval), errors.Is(err, ledger.ErrNoUnattended), errors.Is(err, ledger.ErrNoRun):
 		return notFound()
 	case errors.Is(err, context.Canceled):
 		return trouble(http.StatusServiceUnavailable, "The connection ended", lookAgain)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdpoint/holdpoint/loadtest/sandbox"
@@ -75,6 +76,18 @@ func TestRecheck(t *testing.T) {
 				Reason: "No more."})
 		}).request(key)
 		b.requireReview(key, "rule_matched", "No more.")
+	})
+
+	run("ARuleWhoseSampleWasWrongAsksPeople", func(b *bench, key string) { // P4
+		b.Authorize(b.Contact(key))
+		e := servicetest.Effect(key)
+		class := uuid.New()
+		b.Exec(`insert into exception_classes (class_id, tenant_id, rule_id, evaluation_id, stopped_at, stopped_by, stop_reason)
+values ($1::uuid, 'demo', 'watched', $1::uuid::text, now(), 'nora', 'wrong')`, class)
+		b.Exec(`insert into exception_uses (tenant_id, run_id, intent_hash, class_id)
+select tenant_id, run_id, intent_hash, $2 from effects where run_id = $1`, e.RunID, class)
+		b.request(key)
+		b.requireReview(key, "exception_stopped", "Rule watched let it act")
 	})
 
 	run("AnActionTypeThatIsNoLongerRegisteredAsksPeople", func(b *bench, key string) {

@@ -115,7 +115,7 @@ func (d *documented) send(t *testing.T, c call) (*http.Response, string) {
 		path = before + value + after
 	}
 	base := d.r.IntakeURL
-	if strings.HasPrefix(path, "/v1/approvals") {
+	if strings.HasPrefix(path, "/v1/approvals") || strings.HasPrefix(path, "/v1/unattended") {
 		base = d.r.ApprovalURL
 	}
 	request, err := http.NewRequestWithContext(t.Context(), c.method, base+path+c.query, strings.NewReader(c.body))
@@ -176,6 +176,7 @@ func TestTheOpenAPIDocumentIsTrue(t *testing.T) {
 	t.Run("Signed", d.signed)
 	t.Run("DraftedByAModel", d.drafted)
 	t.Run("Approvals", d.approvals)
+	t.Run("Unattended", d.unattended)
 	for path, item := range d.doc["paths"].(map[string]any) {
 		for method := range item.(map[string]any) {
 			if method != "servers" {
@@ -319,4 +320,39 @@ func (d *documented) approvals(t *testing.T) {
 	d.do(t, 403, withdraw(nora, `{"reason":"not mine to withdraw"}`))
 	d.do(t, 200, withdraw(rita, `{"reason":"refunded in the shop"}`))
 	d.do(t, 409, withdraw(rita, `{"reason":"once more"}`))
+}
+
+// unattended is a case that a rule lets act: it is held, taken back, and looked at.
+func (d *documented) unattended(t *testing.T) {
+	dora, nora := d.token(t, "dora"), d.token(t, "nora")
+	proposal := proposalOf("crm.contact.update", "crm", "c-1003", `{"fields":{"company":"Lovelace Ltd"}}`)
+	d.do(t, 202, call{method: "POST", path: eventsPath, values: []string{"crm-enrichment"}, token: d.r.APIKey,
+		header: map[string]string{"Idempotency-Key": "u-1"}, body: `{"event_id":"u-1","proposal":` + proposal + `}`})
+	list := call{method: "GET", path: "/v1/unattended", token: dora}
+	var all contracts.UnattendedList
+	require.Eventually(t, func() bool {
+		all = decoded[contracts.UnattendedList](t, d.do(t, 200, list))
+		return len(all.HeldBack) == 1 && len(all.Samples) == 1
+	}, patience, 50*time.Millisecond)
+	held := all.HeldBack[0]
+	require.Equal(t, "u-1", held.IdempotencyKey)
+	require.NotNil(t, held.CancelUntil)
+	list.token = ""
+	d.do(t, 401, list)
+
+	to := func(token, what, body string) call {
+		return call{method: "POST", path: "/v1/unattended/{run}/" + what, values: []string{held.RunID}, token: token, body: body}
+	}
+	d.do(t, 404, to(nora, "withdrawal", `{"reason":"not for me to see"}`))
+	takeBack := to(dora, "withdrawal", `{"reason":"the contact asked us not to"}`)
+	require.True(t, decoded[contracts.TakeBackAnswer](t, d.do(t, 200, takeBack)).TakenBack)
+	d.do(t, 200, takeBack)
+	d.do(t, 409, to(dora, "withdrawal", `{"reason":"for another reason"}`))
+	judge := func(verdict string) call {
+		return to(dora, "judgement", marshalled(t, contracts.JudgementRequest{SampleID: held.Samples[0].SampleID, Verdict: verdict}))
+	}
+	d.do(t, 422, judge(contracts.VerdictWrong))
+	answer := decoded[contracts.JudgementAnswer](t, d.do(t, 200, judge(contracts.VerdictRight)))
+	require.Equal(t, []any{contracts.VerdictRight, false}, []any{answer.Verdict, answer.Stopped})
+	d.do(t, 409, judge(contracts.VerdictRight))
 }

@@ -114,7 +114,7 @@ func TestRoutes(t *testing.T) {
 		outcome string
 	}{
 		{"AHarmlessChangePasses", func(*servicetest.Proposal) {}, "auto", "rule_matched", "approved", ""},
-		{"WhatNoRuleCoversGoesToAPerson", change(map[string]any{"fields": map[string]string{"company": "x"}}), "human_review",
+		{"WhatNoRuleCoversGoesToAPerson", change(map[string]any{"fields": map[string]string{"company": "x", "job_title": "x", "city": "x"}}), "human_review",
 			"no_rule_matched", "awaiting_human", ""},
 		{"AnUnregisteredTypeIsRejected", func(p *servicetest.Proposal) { p.ActionType = "crm.contact.destroy" }, "reject",
 			"unregistered_action", "failed_terminal", "denied"},
