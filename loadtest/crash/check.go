@@ -259,6 +259,10 @@ func (c *checker) arrival(e expected) {
 		c.tell("%s: the run ended as %s%s, not as completed", c.about(e.run), r.State, states(c.effectsOf[e.run]))
 	case e.ends == spent && r.State != ledger.RunFailedTerminal:
 		c.tell("%s: its attempts are used up, and it is %s (M4)", c.about(e.run), r.State)
+	case e.ends == unsent && slices.ContainsFunc(c.effectsOf[e.run], func(f *effectFact) bool { return f.State != ledger.EffectCancelled }):
+		c.tell("%s: it was taken back, and its effect is not cancelled%s (D14)", c.about(e.run), states(c.effectsOf[e.run]))
+	case e.ends == unsent && r.State != ledger.RunFailedTerminal:
+		c.tell("%s: it was taken back, and its run is %s (D14)", c.about(e.run), r.State)
 	case e.ends == withheld && !slices.ContainsFunc(c.effectsOf[e.run], isHeld):
 		c.tell("%s: its effect is not held for the operator%s", c.about(e.run), states(c.effectsOf[e.run]))
 	}

@@ -19,6 +19,7 @@ const (
 	turnedDown               // a person has rejected it, and its run has ended
 	outOfTime                // nobody has decided in time, and its run has ended
 	takenBack                // whoever asked has withdrawn it, and its run has ended
+	unsent                   // somebody has taken it back before it was sent, and its run has ended
 	spent                    // workers were given it too often, and its run has ended
 )
 

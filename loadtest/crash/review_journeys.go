@@ -25,6 +25,10 @@ var reviewJourneys = refunding(map[string][]journey{
 		{name: "approval without the role", keyed: true, run: turnedAway(rita)},
 	},
 	"approval/withdraw": {{name: "request taken back", keyed: true, run: withdrawn, ends: takenBack}},
+	"approval/take_back": {
+		{name: "case that was not sent yet", keyed: true, action: watchedUpdate, run: recalledInTime, ends: unsent},
+	},
+	"approval/judge_sample": {{name: "sample that was right", keyed: true, action: watchedUpdate, run: judged}},
 	"approval/expire_approvals": {
 		{name: "request that nobody decides", keyed: true, action: hastyRefund, run: outwaited, ends: outOfTime},
 	},

@@ -18,6 +18,7 @@ import (
 const (
 	rita = "rita"
 	nora = "nora"
+	dora = "dora"
 	sam  = "sam"
 )
 

@@ -32,6 +32,9 @@ const (
 	blindUpdate   = "crm.contact.blind_update"
 )
 
+// The watched action is the example's change of a contact, of which people look at every case afterwards (P4).
+const watchedUpdate = "crm.contact.watched_update"
+
 // The hasty refund is the example's refund, but for the time that people have for it.
 const (
 	refund      = "payment.refund"
@@ -44,6 +47,20 @@ actions:
   - type: crm.contact.blind_update
     schema: crm.contact.update.json
     connector: blind-crm
+    operation: update_contact
+    owner: crash-suite
+    risk: low
+    reversible: true
+    category: crm_change
+    audience: [sales-operations]
+    decide_within: 1h
+    execute_within: 1h
+    evidence: [{source: crm, max_age: 24h}]
+    rejection: Nothing is changed.
+
+  - type: crm.contact.watched_update
+    schema: crm.contact.update.json
+    connector: sandbox-crm
     operation: update_contact
     owner: crash-suite
     risk: low
@@ -77,11 +94,23 @@ rules:
     route: auto
     reason: The suite sends it.
 
+  - id: watched-update
+    action: crm.contact.watched_update
+    when: "true"
+    route: auto
+    reason: The suite looks at it.
+    exception: {evaluation: crash-suite, threshold: 1, one_in: 1}
+
   - id: hasty-refund
     action: payment.refund.hasty
     when: "true"
     route: human_review
     reason: The suite lets it expire.
+`},
+	{"policy.yaml", "\nevaluations:\n", `
+evaluations:
+  - {id: crash-suite, action: crm.contact.watched_update, measured_at: 2026-01-01T00:00:00Z, valid_until: 2100-01-01T00:00:00Z,
+     cases: 1, passed: 1, by: crash-suite}
 `},
 	{"connectors.yaml", "\nconnectors:\n", `
 connectors:

@@ -44,6 +44,8 @@ var commitSQL = map[string]string{
 	"approval/vote":              "insert into reviews ",
 	"approval/withdraw":          movesApproval,
 	"approval/expire_approvals":  movesApproval,
+	"approval/take_back":         "'take_back'",
+	"approval/judge_sample":      "update exception_uses u set verdict",
 	"dispatcher/lease":           "insert into effect_attempts ",
 	"dispatcher/record_outcomes": "update effect_attempts t set class",
 	"dispatcher/park":            "insert into parked_messages ",
