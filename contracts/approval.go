@@ -89,7 +89,7 @@ type WithdrawalRequest struct {
 // those of a Problem in one object, and tell what stands (A8).
 type DecisionAnswer struct {
 	ApprovalID string `json:"approval_id"`
-	// Result is approved, rejected, counted, already_decided, already_voted, expired, changed, token_spent,
+	// Result is approved, rejected, sent_back, counted, no_rounds, already_decided, already_voted, expired, changed, token_spent,
 	// not_yet, not_needed or delegation_over.
 	Result    string     `json:"decision_result"`
 	Status    string     `json:"approval_status"` // of the approval now

@@ -7,18 +7,19 @@ const TypeApprovalDecided = "holdpoint.approval.decided.v1"
 
 // What a reviewer can decide.
 const (
-	DecisionApprove = "approve"
-	DecisionReject  = "reject"
+	DecisionApprove  = "approve"
+	DecisionReject   = "reject"
+	DecisionSendBack = "send_back" // to whoever proposed it, who may bring a better proposal
 )
 
-var decisions = []string{DecisionApprove, DecisionReject}
+var decisions = []string{DecisionApprove, DecisionReject, DecisionSendBack}
 
 // ApprovalDecided says that a reviewer's vote was recorded. Each vote is told once; whether the intent was executed is
 // told by RunCompleted or RunEnded.
 type ApprovalDecided struct {
 	RunRef
 	ApprovalID string
-	Decision   string // DecisionApprove or DecisionReject
+	Decision   string // DecisionApprove, DecisionReject or DecisionSendBack
 	Final      bool   // false while the quorum is short (A5, A7)
 	// ReviewerID is the configured id of the person, or issuer#subject of the sign-in where there is none (A4); followed by " for "
 	// and the id of whoever was away where the decision is for them (A16).

@@ -156,7 +156,9 @@ func bodies() map[string]body {
 		"recorded.v1":     {Recorded{true}, Recorded{true}},
 		"work_request.v1": {WorkRequest{Owner: sampleID, Max: 10, WaitSeconds: 20}, WorkRequest{}},
 		"work.v1": {Work{[]WorkItem{{Run: sampleAnswer(), Attempt: 2, Event: WorkEvent{ContentType: "application/json",
-			Headers: map[string]string{"idempotency-key": "k"}, Body: json.RawMessage(`{"task_id":"t"}`)}}}},
+			Headers: map[string]string{"idempotency-key": "k"}, Body: json.RawMessage(`{"task_id":"t"}`)},
+			SentBack: &SentBack{Revision: 1, SentBy: "nora", Intent: json.RawMessage(`{"format":"holdpoint-intent-1"}`),
+				Reasons: json.RawMessage(`[{"code":"sent_back","rule_id":"r","pointer":"/a","message":"It is much."}]`)}}}},
 			Work{[]WorkItem{}}},
 	}
 }

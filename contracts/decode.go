@@ -23,6 +23,7 @@ var registry = map[string]func() Data{
 	TypeEffectCommand:    func() Data { return new(EffectCommand) },
 	TypeRunAccepted:      func() Data { return new(RunAccepted) },
 	TypeRunAwaitingHuman: func() Data { return new(RunAwaitingHuman) },
+	TypeRunSentBack:      func() Data { return new(RunSentBack) },
 	TypeRunCompleted:     func() Data { return new(RunCompleted) },
 	TypeRunEnded:         func() Data { return new(RunEnded) },
 	TypeRunConflict:      func() Data { return new(RunConflict) },

@@ -10,7 +10,7 @@
 //
 // Tenant events tell integrators what happened:
 //
-//	holdpoint.events.<tenant>.<record>.<what>    RunAccepted, RunAwaitingHuman, RunCompleted, RunEnded, RunConflict,
+//	holdpoint.events.<tenant>.<record>.<what>    RunAccepted, RunAwaitingHuman, RunSentBack, RunCompleted, RunEnded, RunConflict,
 //	                                             RunRefused, ApprovalDecided
 //
 // Each data type names its bus subject and its CloudEvents type by hand. The type ends in a version, as in

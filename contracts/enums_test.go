@@ -22,11 +22,11 @@ func TestClosedListsAreThoseOfTheLedger(t *testing.T) {
 			ledger.OutcomeDenied, ledger.OutcomeInvalid, ledger.OutcomeFailed},
 		"execution": {ledger.ExecutionNotStarted, ledger.ExecutionExecuting, ledger.ExecutionExecuted,
 			ledger.ExecutionFailed, ledger.ExecutionUnknown},
-		"decision": {ledger.Approve, ledger.Reject},
+		"decision": {ledger.Approve, ledger.Reject, ledger.SendBack},
 		// VoteUnknown is not among them: who reaches the vote was shown the approval, and approvals are never deleted.
 		"vote": {ledger.VoteApproved, ledger.VoteRejected, ledger.VoteCounted, ledger.VoteLate, ledger.VoteRepeated,
 			ledger.VoteExpired, ledger.VoteChanged, ledger.VoteTokenSpent, ledger.VoteNotYet, ledger.VoteNotNeeded,
-			ledger.VoteDelegationOver},
+			ledger.VoteDelegationOver, ledger.VoteSentBack, ledger.VoteNoRounds},
 	}
 	for _, tc := range []struct {
 		schema string

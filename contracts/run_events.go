@@ -4,6 +4,7 @@ package contracts
 const (
 	TypeRunAccepted      = "holdpoint.run.accepted.v1"
 	TypeRunAwaitingHuman = "holdpoint.run.awaiting_human.v1"
+	TypeRunSentBack      = "holdpoint.run.sent_back.v1"
 	TypeRunCompleted     = "holdpoint.run.completed.v1"
 	TypeRunEnded         = "holdpoint.run.ended.v1"
 	TypeRunConflict      = "holdpoint.run.conflict.v1"
@@ -69,6 +70,30 @@ func (d *RunAwaitingHuman) fields() []field {
 		field{name: "intent_revision", into: &d.IntentRevision},
 		field{name: "intent_hash", into: &d.IntentHash},
 		field{name: "reasons", into: &d.Reasons},
+	)
+}
+
+// RunSentBack says that a proposal was sent back to whoever made it. A better one is awaited: workers of the source are given the run
+// again, with why. RunEnded follows where none comes in time.
+type RunSentBack struct {
+	RunRef
+	IntentRevision int // of the intent that was sent back
+	IntentHash     string
+	SentBy         string   // policy, or the id of the reviewer
+	Reasons        []string // codes, as of RunAwaitingHuman
+	Reason         string   // for people
+}
+
+func (d *RunSentBack) Type() string       { return TypeRunSentBack }
+func (d *RunSentBack) BusSubject() string { return EventsPrefix + d.TenantID + ".run.sent_back" }
+
+func (d *RunSentBack) fields() []field {
+	return d.with(
+		field{name: "intent_revision", into: &d.IntentRevision},
+		field{name: "intent_hash", into: &d.IntentHash},
+		field{name: "sent_by", into: &d.SentBy},
+		field{name: "reasons", into: &d.Reasons},
+		field{name: "reason", into: &d.Reason, optional: true},
 	)
 }
 

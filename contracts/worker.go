@@ -60,6 +60,16 @@ type WorkItem struct {
 	Run     Answer    `json:"run"`
 	Attempt int       `json:"attempt"` // from 1: how often the run was given to a worker
 	Event   WorkEvent `json:"event"`
+	// SentBack is set where a proposal was made already and was sent back: a better one is awaited (P2, A18).
+	SentBack *SentBack `json:"sent_back,omitempty"`
+}
+
+// SentBack is why a proposal was sent back, and what it was.
+type SentBack struct {
+	Revision int             `json:"revision"` // of the intent that was sent back
+	SentBy   string          `json:"sent_by"`  // policy, or the id of the reviewer
+	Reasons  json.RawMessage `json:"reasons"`  // each with a code and a message
+	Intent   json.RawMessage `json:"intent"`   // the canonical snapshot that was sent back
 }
 
 // WorkEvent is an event as it was received (K12). Headers that hold secrets are left out.

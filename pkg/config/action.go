@@ -1,5 +1,7 @@
 package config
 
+import "time"
+
 // Closed lists of an action's declaration.
 var (
 	risks      = []string{RiskLow, RiskMedium, RiskHigh}
@@ -36,6 +38,7 @@ func (d *declared) readActions(o *object) {
 		a.Review = d.readReview(part, a)
 		a.NearDuplicate = readNearDuplicate(part)
 		a.Limits = readLimits(part)
+		a.Revisions = readRevisions(part)
 		if len(a.Audience) == 0 { // P9: a review that nobody may decide can only expire
 			part.fail("audience", "must list at least one role that may decide")
 		}
@@ -55,6 +58,23 @@ func readNearDuplicate(o *object) *NearDuplicate {
 	n := &NearDuplicate{Within: part.duration("within", 0), Ignore: part.pointers("ignore")}
 	part.close()
 	return n
+}
+
+// Bounds of how often a proposal is sent back: one better proposal by default, as of a model's invalid output (M3).
+const (
+	maxRounds      = 10
+	defaultRounds  = 1
+	defaultRevised = 24 * time.Hour
+)
+
+func readRevisions(o *object) Revisions {
+	part := o.object("revisions")
+	if part == nil {
+		return Revisions{defaultRounds, defaultRevised}
+	}
+	r := Revisions{part.number("rounds", defaultRounds, 0, maxRounds), part.duration("within", defaultRevised)}
+	part.close()
+	return r
 }
 
 func readEvidence(o *object) []EvidenceRule {

@@ -16,7 +16,7 @@ func TestPolicyTestsAreRead(t *testing.T) {
 		t.Parallel()
 		loaded, err := newWorld(t).load()
 		require.NoError(t, err)
-		require.Len(t, loaded.Tenants[0].PolicyTests, 11)
+		require.Len(t, loaded.Tenants[0].PolicyTests, 13)
 		first := loaded.Tenants[0].PolicyTests[0]
 		require.Equal(t, time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC), first.At)
 		require.Equal(t, "7", first.CurrentVersion)

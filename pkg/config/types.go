@@ -173,6 +173,7 @@ type Action struct {
 	Evidence      []EvidenceRule
 	NearDuplicate *NearDuplicate // nil looks for none
 	Shadow        bool           // decide and record, send nothing and ask nobody (P10)
+	Revisions     Revisions      // how often a proposal can be sent back
 	Limits        []Limit        // on what may be authorized without a person (P8)
 	Rejection     string         // what the caller is told to do when this is rejected
 
@@ -192,6 +193,12 @@ type ReviewRule struct {
 	RecentSignIn time.Duration // the longest that the sign-in may be ago; 0 asks for none
 	RemindBefore time.Duration // how long before the decide-by those who were told are reminded (A12)
 	Escalation   *Escalation   // nil where nobody else may decide later
+}
+
+// Revisions bound how often a proposal is sent back to whoever made it, by a rule of route repair or by a person (P2, A18).
+type Revisions struct {
+	Rounds int           // 0 to 10; after the last, repair ends the run, and people can only approve or reject
+	Within time.Duration // how long a better proposal is awaited
 }
 
 // Unattended reports whether the type may act with no person asked at all, as far as its own declaration goes (P5).

@@ -122,7 +122,7 @@ func TestUnattendedActions(t *testing.T) {
 
 			w.replace("policy.yaml", "route: auto", "route: human_review")
 			_, err = w.load()
-			require.NoError(t, err)
+			require.ErrorContains(t, err, "1 to mend", "the rule about company names is left")
 		}
 	})
 }

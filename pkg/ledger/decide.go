@@ -40,7 +40,7 @@ cross join lateral (
 cross join lateral (
   select * from intents n where n.tenant_id = i.tenant_id and n.run_id = i.run_id and n.intent_hash = i.intent_hash limit 1
 ) n
-where n.revision = r.intent_revision`
+where n.revision = r.intent_revision and r.revise_by is null`
 
 // IntentRef names an intent, and the event that told of it.
 type IntentRef struct {
@@ -90,6 +90,7 @@ type Decision struct {
 	ExecuteWithin time.Duration
 	Audience      []string
 	Effect        EffectRequest // where the route is auto
+	Revisions     Revisions     // where the route is repair
 	Near          *NearCheck    // nil where near duplicates do not matter
 	Limits        *LimitCheck   // nil where nothing bounds what may be authorized
 	// Window is how long the effect of route auto can be taken back before it is sent (D14).
@@ -114,6 +115,7 @@ type decision struct {
 	*Decision
 	move          Move
 	outcome       string
+	revise        time.Duration // how long a better proposal is awaited, 0 where none is
 	authorization *uuid.UUID
 	approval      *uuid.UUID
 	event         outgoing
@@ -213,6 +215,12 @@ func newDecision(d *Decision) (*decision, error) {
 		data = &contracts.RunAwaitingHuman{RunRef: run, IntentRevision: d.Intent.Revision, IntentHash: d.Intent.IntentHash.String(),
 			Reasons: d.ReasonCodes}
 	case config.RouteReject, config.RouteRepair:
+		if d.Route == config.RouteRepair && d.Revisions.Left(d.Intent.Revision) {
+			item.move, item.revise = runMove("repair"), d.Revisions.Within
+			data = &contracts.RunSentBack{RunRef: run, IntentRevision: d.Intent.Revision, IntentHash: d.Intent.IntentHash.String(),
+				SentBy: Policy, Reasons: d.ReasonCodes, Reason: d.Summary}
+			break
+		}
 		item.move, item.outcome = runMove("deny"), OutcomeDenied
 		if d.Route == config.RouteRepair {
 			item.outcome = OutcomeInvalid

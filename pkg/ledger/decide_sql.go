@@ -16,24 +16,34 @@ with seen as (
   insert into inbox (consumer, event_id) select $32, event_id from unnest($1::uuid[]) as t(event_id) order by event_id
   on conflict do nothing returning event_id
 ), locked as materialized (
-  select i.*, clock_timestamp() as now, r.state = i.from_state and r.intent_revision = i.revision as may
+  select i.*, r.source, clock_timestamp() as now, r.state = i.from_state and r.intent_revision = i.revision and r.revise_by is null as may
   from unnest($1::uuid[], $2::text[], $3::uuid[], $4::bytea[], $5::int[], $6::uuid[], $7::text[], $8::text[], $9::bytea[],
     $10::jsonb[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::uuid[], $17::uuid[], $18::float8[],
     $19::float8[], $20::jsonb[], $21::text[], $22::text[], $23::text[], $24::text[], $25::text[], $26::uuid[], $27::text[],
-    $28::text[], $29::bytea[], $30::text[], $31::text[], $34::float8[])
+    $28::text[], $29::bytea[], $30::text[], $31::text[], $34::float8[], $36::float8[])
   as i(inbox_event, tenant_id, run_id, intent_hash, revision, decision_id, route, policy_version, inputs_hash, reasons, move,
     from_state, to_state, outcome, summary, authorization_id, approval_id, decide_seconds, execute_seconds, audience, action_type,
     connector, operation, target_system, target_record, event_id, stream, subject, event, correlation_id, operation_id,
-    window_seconds)
+    window_seconds, revise_seconds)
   cross join lateral (
-    select r.state, r.intent_revision from runs r where r.tenant_id = i.tenant_id and r.run_id = i.run_id for no key update
+    select r.state, r.intent_revision, r.revise_by, r.source from runs r where r.tenant_id = i.tenant_id and r.run_id = i.run_id for no key update
   ) r
   where (i.inbox_event in (select event_id from seen)) is true
 ), moved as (
   update runs r set state = k.to_state, outcome = nullif(k.outcome, ''), outcome_reason = nullif(k.summary, ''),
-    version = r.version + 1, updated_at = k.now, ended_at = case when k.outcome <> '' then k.now end
-  from (select tenant_id, run_id, to_state, outcome, summary, now from locked where may offset 0) k
+    version = r.version + 1, updated_at = k.now, ended_at = case when k.outcome <> '' then k.now end,
+    revise_by = case when k.revise_seconds > 0 then k.now + make_interval(secs => k.revise_seconds) end,
+    next_check_at = case when k.revise_seconds = 0 then r.next_check_at end,
+    attempts = case when k.revise_seconds = 0 then r.attempts else 0 end
+  from (select tenant_id, run_id, to_state, outcome, summary, revise_seconds, now from locked where may offset 0) k
   where r.tenant_id = k.tenant_id and r.run_id = k.run_id
+), back as (
+  insert into sent_back (tenant_id, run_id, revision, sent_by, reasons)
+  select tenant_id, run_id, revision, $33, reasons from locked where may and revise_seconds > 0
+), waiting as (
+  insert into waiting_runs (tenant_id, run_id, source, available_at)
+  select tenant_id, run_id, source, now from locked where may and revise_seconds > 0
+  on conflict (run_id, tenant_id) do update set available_at = excluded.available_at, owner = null
 ), decided as (
   insert into policy_decisions (tenant_id, run_id, intent_hash, decision_id, route, policy_version, inputs_hash, reasons)
   select tenant_id, run_id, intent_hash, decision_id, route, policy_version, inputs_hash, reasons from locked where may
@@ -111,6 +121,7 @@ func decideArgs(batch []*decision) []any {
 		inboxPolicy, Policy,
 		column(batch, func(d *decision) float64 { return d.Window.Seconds() }),
 		windowMargin.Seconds(),
+		column(batch, func(d *decision) float64 { return d.revise.Seconds() }),
 	}
 }
 

@@ -43,7 +43,7 @@ const (
 	ApprovalApproved   = "approved"
 	ApprovalRejected   = "rejected"
 	ApprovalExpired    = "expired"
-	ApprovalSuperseded = "superseded" // nobody needs it any more: the request was withdrawn
+	ApprovalSuperseded = "superseded" // nobody needs it any more: the request was withdrawn, or sent back to whoever proposed it
 )
 
 // States of an effect.
@@ -103,6 +103,10 @@ var Moves = []Move{
 	{Name: "authorize", Record: RunRecord, From: []string{RunProcessing}, To: RunApproved, By: []string{Policy}},
 	{Name: "ask_human", Record: RunRecord, From: []string{RunProcessing}, To: RunAwaitingHuman, By: []string{Policy}},
 	{Name: "deny", Record: RunRecord, From: []string{RunProcessing}, To: RunFailedTerminal, By: []string{Policy}},
+	{Name: "repair", Record: RunRecord, From: []string{RunProcessing}, To: RunProcessing, By: []string{Policy}},
+	{Name: "put_back", Record: RunRecord, From: []string{RunProcessing}, To: RunProcessing, By: []string{Intake}},
+	{Name: "lapse", Record: RunRecord, From: []string{RunProcessing}, To: RunFailedTerminal, By: []string{Approval}},
+	{Name: "send_back", Record: RunRecord, From: []string{RunAwaitingHuman}, To: RunProcessing, By: []string{Approval}},
 	{Name: "approve", Record: RunRecord, From: []string{RunAwaitingHuman}, To: RunApproved, By: []string{Approval}},
 	{Name: "reject", Record: RunRecord, From: []string{RunAwaitingHuman}, To: RunFailedTerminal, By: []string{Approval}},
 	{Name: "expire", Record: RunRecord, From: []string{RunAwaitingHuman}, To: RunFailedTerminal, By: []string{Approval}},
@@ -119,6 +123,7 @@ var Moves = []Move{
 	{Name: "approve", Record: ApprovalRecord, From: []string{ApprovalPending}, To: ApprovalApproved, By: []string{Approval}},
 	{Name: "reject", Record: ApprovalRecord, From: []string{ApprovalPending}, To: ApprovalRejected, By: []string{Approval}},
 	{Name: "expire", Record: ApprovalRecord, From: []string{ApprovalPending}, To: ApprovalExpired, By: []string{Approval}},
+	{Name: "send_back", Record: ApprovalRecord, From: []string{ApprovalPending}, To: ApprovalSuperseded, By: []string{Approval}},
 	{Name: "withdraw", Record: ApprovalRecord, From: []string{ApprovalPending}, To: ApprovalSuperseded, By: []string{Approval}},
 
 	{Name: "request", Record: EffectRecord, To: EffectPending, By: []string{Policy, Approval}},

@@ -240,6 +240,32 @@ func TestRunMoves(t *testing.T) {
 				ApprovalID: a.ApprovalID, By: "rita", Reason: "a mistake"})
 			require.NoError(t, err)
 		}),
+		"repair": func(t *testing.T, b *ledgertest.Bench, key string) func() {
+			u := undecided(t, b, key)
+			return func() { repaired(t, b, u) }
+		},
+		"send_back": ruling(func(t *testing.T, b *ledgertest.Bench, a ledgertest.Asked) {
+			v := a.Vote("nora", ledger.SendBack)
+			v.Revisions = rounds
+			b.Vote(v)
+		}),
+		"put_back": func(t *testing.T, b *ledgertest.Bench, key string) func() {
+			task, owner := revisedBy(t, b, key)
+			return func() {
+				o := under(task, owner)
+				o.Fail = &ledger.Failure{Retryable: true, Reason: "x"}
+				ownOne(t, b, o)
+			}
+		},
+		"lapse": func(t *testing.T, b *ledgertest.Bench, key string) func() {
+			repaired(t, b, undecided(t, b, key))
+			return func() {
+				b.Exec(`update runs set revise_by = clock_timestamp() where run_id = $1 and state = 'processing'`,
+					ledger.RunID(ledgertest.Tenant, key))
+				_, err := b.Approval.Lapse(t.Context(), 1000)
+				require.NoError(t, err)
+			}
+		},
 		"take_back": func(t *testing.T, b *ledgertest.Bench, key string) func() {
 			b.Approved(key)
 			return func() { takeBack(t, b, key) }
@@ -275,6 +301,7 @@ func TestRunMoves(t *testing.T) {
 				b.Exec(`update runs set state = $2, outcome = case $2 when 'completed' then 'executed' when 'failed_terminal' then 'denied' end,
 ended_at = case when $2 in ('completed', 'failed_terminal') then now() end,
 intent_revision = case when $2 = 'failed_retryable' then 0 else intent_revision end,
+revise_by = case when $2 = 'processing' then revise_by end,
 lease_owner = case when $2 = 'processing' then lease_owner end where run_id = $1`, run, from)
 				before := b.Run(key).Version
 				command()

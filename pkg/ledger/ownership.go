@@ -23,6 +23,7 @@ type Owned struct {
 	Renew    time.Duration // length of the next lease, which never passes the cap (K7)
 	Submit   *Intent       // ends the lease (K6)
 	Fail     *Failure
+	Revising bool // a proposal of the run was sent back: it never becomes failed_retryable again (K6)
 }
 
 // Failure is how a worker gives its run back.
@@ -76,6 +77,8 @@ func newOwned(o *Owned, answer *Claimed) (*owned, error) {
 		item.move = runMove("submit")
 		data = &contracts.IntentSubmitted{TenantID: o.TenantID, RunID: o.RunID.String(), IntentRevision: o.Submit.Revision,
 			IntentHash: o.Submit.Hash.String()}
+	case o.Fail != nil && o.Fail.Retryable && o.Revising:
+		item.move, item.reason = runMove("put_back"), o.Fail.Reason
 	case o.Fail != nil && o.Fail.Retryable:
 		item.move, item.reason = runMove("fail_retryable"), o.Fail.Reason
 	case o.Fail != nil:
@@ -103,7 +106,10 @@ func (o *owned) key() runKey { return runKey{o.TenantID, o.RunID} }
 // statement waits has ended.
 const ownSQL = `
 with locked as materialized (
-  select i.*, clock_timestamp() as now, r.state = i.from_state and r.intent_revision = 0
+  select i.*, clock_timestamp() as now, r.state = i.from_state
+    and case i.move when 'submit' then i.revision = r.intent_revision + 1 and (r.intent_revision = 0 or r.revise_by is not null)
+      when 'fail_retryable' then r.intent_revision = 0 when 'put_back' then r.revise_by is not null
+      else r.intent_revision = 0 or r.revise_by is not null end
     and r.lease_owner = i.owner and r.version = i.seen_version and r.lease_expires_at > clock_timestamp() as may
   from unnest($1::text[], $2::uuid[], $3::uuid[], $4::bigint[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
     $10::float8[], $11::int[], $12::bytea[], $13::bytea[], $14::text[], $15::jsonb[], $16::uuid[], $17::text[], $18::text[],
@@ -112,7 +118,7 @@ with locked as materialized (
     revision, intent_hash, canonical, action_type, model, event_id, stream, subject, event, near_hash,
     class, retry_seconds, ord)
   cross join lateral (
-    select r.state, r.version, r.intent_revision, r.lease_owner, r.lease_expires_at from runs r
+    select r.state, r.version, r.intent_revision, r.revise_by, r.lease_owner, r.lease_expires_at from runs r
     where r.tenant_id = i.tenant_id and r.run_id = i.run_id for no key update
   ) r
 ), moved as (
@@ -121,7 +127,8 @@ with locked as materialized (
     lease_owner = case when k.move = 'renew' then r.lease_owner end,
     lease_expires_at = case when k.move = 'renew' then least(k.now + make_interval(secs => k.renew_seconds), r.lease_cap_at) end,
     lease_cap_at = case when k.move = 'renew' then r.lease_cap_at end,
-    intent_revision = k.revision,
+    intent_revision = case when k.move = 'submit' then k.revision else r.intent_revision end,
+    revise_by = case when k.move in ('renew', 'put_back') then r.revise_by end,
     next_check_at = case when k.move = 'submit' then k.now + make_interval(secs => $20) end
   from (select tenant_id, run_id, move, to_state, outcome, reason, renew_seconds, revision, now from locked where may offset 0) k
   where r.tenant_id = k.tenant_id and r.run_id = k.run_id
@@ -134,7 +141,7 @@ with locked as materialized (
   where k.may and k.move in ('submit', 'fail_terminal') and w.tenant_id = k.tenant_id and w.run_id = k.run_id
 ), waiting as (
   update waiting_runs w set available_at = k.now + make_interval(secs => k.retry_seconds), owner = null
-  from (select tenant_id, run_id, retry_seconds, now from locked where may and move = 'fail_retryable' offset 0) k
+  from (select tenant_id, run_id, retry_seconds, now from locked where may and move in ('fail_retryable', 'put_back') offset 0) k
   where w.tenant_id = k.tenant_id and w.run_id = k.run_id
 ), log as (
   insert into event_log (event_id, tenant_id, run_id, stream, subject, payload)

@@ -73,7 +73,7 @@ func (r *ruling) decide() {
 	case !f.found:
 		r.answer.Result = VoteUnknown
 	case r.vote != nil && f.stored(r.vote):
-		r.answer.Result = f.standing()
+		r.answer.Result = f.standing(r.vote.Decision)
 	case r.withdrawal != nil && f.state == ApprovalSuperseded && f.outcomeReason == r.withdrawal.outcomeReason():
 		r.answer.Result = VoteRejected // by this withdrawal: the answer to its COMMIT was lost, or it was sent again
 	case f.state != ApprovalPending:
@@ -107,7 +107,7 @@ func (r *ruling) expire() {
 func (r *ruling) count() {
 	f, v := &r.locked, r.vote
 	switch {
-	case v.Shown != f.intentHash || (f.effectMoved && v.Decision == Approve):
+	case v.Shown != f.intentHash || (f.effectMoved && v.Decision != Reject):
 		r.answer.Result = VoteChanged
 		return
 	case v.Token != nil && !f.tokenLive:
@@ -120,6 +120,10 @@ func (r *ruling) count() {
 		r.answer.Result = VoteRepeated
 		return
 	}
+	if v.Decision == SendBack && !v.Revisions.Left(f.revision) {
+		r.answer.Result = VoteNoRounds
+		return
+	}
 	terms := r.terms()
 	if no := Refuses(terms, f.votes, v.Reviewer.Roles); no != "" && v.Decision == Approve {
 		r.answer.Result = no
@@ -128,6 +132,10 @@ func (r *ruling) count() {
 	r.cast = true
 	r.answer.Cast = append(f.votes[:len(f.votes):len(f.votes)], v.asCast(f.now))
 	r.answer.Tally = Fold(terms, r.answer.Cast)
+	if v.Decision == SendBack {
+		r.settle("send_back", VoteSentBack)
+		return
+	}
 	switch r.answer.Tally.State {
 	case ApprovalApproved:
 		r.settle("approve", VoteApproved)
@@ -184,7 +192,7 @@ func (f *facts) stored(v *Vote) bool {
 }
 
 // standing is what a stored vote came to, by the state of its approval.
-func (f *facts) standing() string {
+func (f *facts) standing(decision string) string {
 	switch f.state {
 	case ApprovalPending:
 		return VoteCounted
@@ -192,6 +200,10 @@ func (f *facts) standing() string {
 		return VoteApproved
 	case ApprovalRejected:
 		return VoteRejected
+	case ApprovalSuperseded:
+		if decision == SendBack {
+			return VoteSentBack
+		}
 	}
 	return VoteLate
 }

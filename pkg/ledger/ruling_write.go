@@ -106,6 +106,7 @@ func writeRulings(ctx context.Context, tx pgx.Tx, batch []*ruling) error {
 	w.moved(moved)
 	w.approved(pick(moved, func(r *ruling) bool { return r.move == "approve" }))
 	w.ended(pick(moved, func(r *ruling) bool { return r.move != "approve" }))
+	w.sentBack(pick(moved, func(r *ruling) bool { return r.move == "send_back" }))
 	if err := w.told(batch); err != nil {
 		return err
 	}
@@ -261,6 +262,9 @@ func (r *ruling) events() []contracts.Data {
 	case "approve":
 		events = append(events, &contracts.EffectRequested{TenantID: r.TenantID, RunID: ref.RunID,
 			OperationID: OperationID(r.RunID, f.revision, 1)})
+	case "send_back":
+		events = append(events, &contracts.RunSentBack{RunRef: ref, IntentRevision: f.revision, IntentHash: f.intentHash.String(),
+			SentBy: r.vote.Reviewer.ID, Reasons: []string{"sent_back"}, Reason: r.vote.Reason})
 	default:
 		events = append(events, &contracts.RunEnded{RunRef: ref, Outcome: r.outcome(), Reason: r.reason})
 	}

@@ -29,6 +29,7 @@ type Run struct {
 	Attempts       int       // how often the run was given to a worker
 	LeaseOwner     uuid.UUID // uuid.Nil where nobody owns the run
 	Effects        []EffectSummary
+	ReviseBy       *time.Time // a proposal that was sent back is awaited until then; nil where none is
 
 	commandID      uuid.UUID
 	leaseExpiresAt *time.Time
@@ -76,7 +77,7 @@ type EffectSummary struct {
 const runColumns = `r.tenant_id, r.run_id, r.idempotency_key, r.source, r.rules_version, r.payload_hash, r.state,
   coalesce(r.outcome, ''), coalesce(r.outcome_reason, ''), r.version, r.intent_revision, r.correlation_id, r.traceparent,
   coalesce(r.lease_owner, '00000000-0000-0000-0000-000000000000'), r.lease_expires_at, r.takeovers, r.attempts, r.command_id,
-  extract(epoch from r.lease_expires_at - clock_timestamp())::float8`
+  extract(epoch from r.lease_expires_at - clock_timestamp())::float8, r.revise_by`
 
 // runsSQL reads runs with their effects. Effects exist only for runs that were approved, and only their states let the second
 // look-up happen, so most duplicates cost one.
@@ -114,7 +115,7 @@ func scanRun(row pgx.CollectableRow) (r Run, err error) {
 	var operations, states, holds, externals []string
 	err = row.Scan(&r.TenantID, &r.RunID, &r.Key, &r.Source, &r.RulesVersion, &hash, &r.State, &r.Outcome, &r.OutcomeReason,
 		&r.Version, &r.IntentRevision, &r.CorrelationID, &r.TraceParent, &r.LeaseOwner, &r.leaseExpiresAt, &r.Takeovers, &r.Attempts, &r.commandID,
-		&r.leaseLeft,
+		&r.leaseLeft, &r.ReviseBy,
 		&operations, &states, &holds, &externals)
 	copy(r.PayloadHash[:], hash)
 	for i := range operations {

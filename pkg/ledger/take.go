@@ -29,6 +29,7 @@ type Task struct {
 	Payload     []byte
 	ContentType string
 	Headers     map[string]string
+	SentBack    *SentBack // nil where no proposal was made yet
 }
 
 // takeSQL gives waiting runs to a worker. Nothing waits for a lock: what another worker is being given is skipped, and so is a
@@ -39,7 +40,7 @@ const takeSQL = `
 with mine as materialized (
   select r.tenant_id, r.run_id from waiting_runs w
   cross join lateral (
-    select * from runs r where r.tenant_id = w.tenant_id and r.run_id = w.run_id and r.state = $9 and r.intent_revision = 0
+    select * from runs r where r.tenant_id = w.tenant_id and r.run_id = w.run_id and r.state = $9 and (r.intent_revision = 0 or r.revise_by is not null)
       and r.lease_owner = w.owner and r.lease_expires_at > clock_timestamp() limit 1
   ) r
   where w.owner = $3 and w.tenant_id = $1 and w.source = $2 limit $4
@@ -50,11 +51,11 @@ with mine as materialized (
 ), locked as materialized (
   select d.tenant_id, d.run_id, r.*, clock_timestamp() as now from due d
   cross join lateral (
-    select r.state, r.intent_revision, r.attempts, r.lease_owner as former, r.lease_expires_at as former_until from runs r
+    select r.state, r.intent_revision = 0 or r.revise_by is not null as wanting, r.attempts, r.lease_owner as former, r.lease_expires_at as former_until from runs r
     where r.tenant_id = d.tenant_id and r.run_id = d.run_id for no key update skip locked
   ) r
 ), free as materialized (
-  select * from locked where state = any($8) and intent_revision = 0 and former is distinct from $3
+  select * from locked where state = any($8) and wanting and former is distinct from $3
     and (state <> 'processing' or former_until is null or former_until <= now)
 ), taken as (
   update runs r set state = $9, version = r.version + 1, attempts = r.attempts + 1, lease_owner = $3,
@@ -155,7 +156,7 @@ func (l *Ledger) tasks(ctx context.Context, tenant string, taken []taking) ([]Ta
 	if err != nil {
 		return nil, unread("read the events of taken runs", err)
 	}
-	return tasks, nil
+	return tasks, l.readSentBack(ctx, tasks)
 }
 
 // exhaustSQL ends runs that were given out as often as their source allows, and that nobody holds now.
@@ -164,15 +165,15 @@ with locked as materialized (
   select i.*, r.*, clock_timestamp() as now
   from unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::bytea[]) as i(run_id, event_id, stream, subject, event)
   cross join lateral (
-    select r.state, r.intent_revision, r.attempts, r.lease_expires_at from runs r
+    select r.state, r.intent_revision = 0 or r.revise_by is not null as wanting, r.attempts, r.lease_expires_at from runs r
     where r.tenant_id = $6 and r.run_id = i.run_id for no key update
   ) r
 ), ended as materialized (
-  select * from locked where state = any($7) and intent_revision = 0 and attempts >= $11
+  select * from locked where state = any($7) and wanting and attempts >= $11
     and (state <> 'processing' or lease_expires_at is null or lease_expires_at <= now)
 ), moved as (
   update runs r set state = $8, outcome = $9, outcome_reason = $10, version = r.version + 1, updated_at = k.now, ended_at = k.now,
-    lease_owner = null, lease_expires_at = null, lease_cap_at = null
+    lease_owner = null, lease_expires_at = null, lease_cap_at = null, revise_by = null
   from (select run_id, now from ended offset 0) k where r.tenant_id = $6 and r.run_id = k.run_id
 ), gone as (delete from waiting_runs w using ended k where w.tenant_id = $6 and w.run_id = k.run_id),
 log as (

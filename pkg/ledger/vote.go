@@ -14,8 +14,9 @@ import (
 
 // Decisions of a reviewer.
 const (
-	Approve = "approve"
-	Reject  = "reject"
+	Approve  = "approve"
+	Reject   = "reject"
+	SendBack = "send_back" // to whoever proposed it, who may bring a better proposal
 )
 
 // Vote is one person's decision about one pending approval. Who may decide is checked before, by the approval service; here stand
@@ -25,7 +26,7 @@ type Vote struct {
 	TenantID   string
 	RunID      uuid.UUID
 	ApprovalID uuid.UUID
-	Decision   string // Approve or Reject
+	Decision   string // Approve, Reject or SendBack
 	Reviewer   Reviewer
 	Reason     string // at most 2,000 characters
 	Channel    string // web or api
@@ -36,7 +37,9 @@ type Vote struct {
 	Terms  Terms
 	Quorum int // how many different people have to approve at least, whatever the terms; less than 1 is 1
 	Effect EffectRequest
-	Draws  []Draw // what the effect takes of limits; it is counted, and stops nobody (P8)
+	// Revisions bound how often a proposal may be sent back. One vote to send it back is enough, as one to reject it is.
+	Revisions Revisions
+	Draws     []Draw // what the effect takes of limits; it is counted, and stops nobody (P8)
 }
 
 // Reviewer is a person as the identity provider names them, and what entitles them (A4).
@@ -61,6 +64,8 @@ type Principal struct {
 const (
 	VoteApproved   = "approved"        // it was the last one needed: the effects are queued
 	VoteRejected   = "rejected"        // the run has ended
+	VoteSentBack   = "sent_back"       // a better proposal is awaited, and nothing is sent meanwhile
+	VoteNoRounds   = "no_rounds"       // it was sent back as often as it may be
 	VoteCounted    = "counted"         // more people have to approve
 	VoteLate       = "already_decided" // somebody else's decision stands
 	VoteRepeated   = "already_voted"   // by the same person, before

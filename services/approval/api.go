@@ -167,7 +167,7 @@ func (a *Approval) voted(w http.ResponseWriter, card *ledger.Card, v ledger.Vote
 	answer := contracts.DecisionAnswer{ApprovalID: card.ApprovalID.String(), Result: v.Result, Status: v.State, Approvals: approvals(v.Cast),
 		Quorum: v.Quorum, Decisions: decisionsOf(v.Cast), Stages: stagesOf(v.Tally)}
 	switch v.Result {
-	case ledger.VoteApproved, ledger.VoteRejected, ledger.VoteCounted:
+	case ledger.VoteApproved, ledger.VoteRejected, ledger.VoteSentBack, ledger.VoteCounted:
 		a.answer(w, http.StatusOK, answer)
 	default:
 		p := contracts.NewProblem(conflictCode(v.Result), standing(v))

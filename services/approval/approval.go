@@ -203,6 +203,7 @@ func (a *Approval) Run(ctx context.Context) error {
 		loop("remind", remindPause, a.remind),
 		loop("escalate", remindPause, a.escalate),
 		loop("expire", expirePause, a.expire),
+		loop("lapse", expirePause, a.lapse),
 	)
 	a.sending.Wait() // no longer than a channel's time-out and two commits
 	a.votes.Close()

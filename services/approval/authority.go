@@ -31,6 +31,7 @@ const (
 	codeUnqualified = "not_qualified"  // not the qualified professional that the action asks for (P5)
 	codeOwnRequest  = "own_request"    // separation of duties
 	codeRemoved     = "removed"        // the action or its source is not configured any more
+	codeNoRounds    = "no_rounds"      // it was sent back as often as it may be
 	codeNotYourLink = "not_your_link"  // the link was sent to somebody else
 	codeReason      = "reason_missing" // a reason has to be typed
 	codeReasonLong  = "reason_too_long"
@@ -55,13 +56,14 @@ type want struct {
 //  3. no role of the audience, of their own or of somebody they decide for; not qualified; or a second account of somebody;
 //  4. an approval of their own request, or of that of who they decide for; rejecting it is always theirs;
 //  5. an approval of what the configuration does not have any more;
-//  6. the link was another person's;
-//  7. the sign-in is too long ago for this action;
-//  8. the reason is missing.
+//  6. sending back what was sent back as often as it may be;
+//  7. the link was another person's;
+//  8. the sign-in is too long ago for this action;
+//  9. the reason is missing.
 func (t *tenant) mayDecide(who *identity, card *ledger.Card, w want, rolesMaxAge time.Duration) *refusal {
 	rule := t.termsOf(card)
-	if w.Decision != ledger.Approve && w.Decision != ledger.Reject {
-		return &refusal{codeBadDecision, "A decision is approve or reject."}
+	if w.Decision != ledger.Approve && w.Decision != ledger.Reject && w.Decision != ledger.SendBack {
+		return &refusal{codeBadDecision, "A decision is approve, reject or send_back."}
 	}
 	if card.Now.Sub(who.ClaimsAt) > rolesMaxAge {
 		return &refusal{codeSignInAgain, fmt.Sprintf("Sign in again: roles are read from a sign-in that is at most %s old.", rolesMaxAge)}
@@ -89,6 +91,9 @@ func (t *tenant) mayDecide(who *identity, card *ledger.Card, w want, rolesMaxAge
 		return &refusal{codeRemoved, "The configuration does not have this action, or this source, any more, so nobody can say what " +
 			"approving it takes. You may reject it."}
 	}
+	if w.Decision == ledger.SendBack && !t.revisions(card).Left(card.Revision) {
+		return &refusal{codeNoRounds, "It was sent back as often as it may be. You may approve or reject it."}
+	}
 	if !t.sentTo(who, w.Recipient) {
 		return &refusal{codeNotYourLink, "This link was sent to somebody else. Decide from your own queue."}
 	}
@@ -109,6 +114,8 @@ func (rule terms) checkReason(w want) *refusal {
 		return tooLong()
 	case says(reason):
 		return nil
+	case w.Decision == ledger.SendBack:
+		return &refusal{codeReason, "Say what has to be better: whoever proposed it is told."}
 	case w.Decision == ledger.Reject:
 		return &refusal{codeReason, "Say why: whoever asked is told, and the run ends with it."}
 	case rule.TypedReason:

@@ -65,7 +65,7 @@ func (a *Approval) decide(ctx context.Context, who *identity, b ballot) (ledger.
 		Token: hash, Terms: rule.Kept, Quorum: rule.Least, Reviewer: b.Tenant.reviewer(who, right),
 		Effect: ledger.EffectRequest{Connector: snapshot.Connector, Operation: snapshot.Operation,
 			TargetSystem: snapshot.TargetSystem, TargetRecord: snapshot.TargetRecord},
-		Draws: a.draws(b.Tenant, snapshot),
+		Draws: a.draws(b.Tenant, snapshot), Revisions: b.Tenant.revisions(b.Card),
 	})
 	if err != nil {
 		return ledger.Voted{}, err

@@ -84,6 +84,8 @@ func standing(v ledger.Voted) string {
 		return "You have decided on this before, or it was decided for you; one person has one vote. It counts as it was."
 	case ledger.VoteNotYet, ledger.VoteNotNeeded, ledger.VoteDelegationOver:
 		return notCounted[v.Result]
+	case ledger.VoteNoRounds:
+		return "It was sent back as often as it may be. Nothing was recorded. You may approve or reject it."
 	case ledger.VoteExpired:
 		return "Nobody decided before " + v.DecideBy.UTC().Format(time.RFC1123) + ", so the request has expired. Your decision changed nothing."
 	case ledger.VoteChanged:

@@ -168,7 +168,7 @@ func (a *Approval) tell(ctx context.Context, n *ledger.Notice) (told bool, err e
 	}
 	token := newToken()
 	minted, err := a.minted.Do(ctx, ledger.Token{Hash: tokenHash(token), TenantID: n.TenantID, RunID: n.RunID,
-		ApprovalID: n.ApprovalID, Recipient: n.Channel + " " + n.Recipient, Decisions: []string{ledger.Approve, ledger.Reject}})
+		ApprovalID: n.ApprovalID, Recipient: n.Channel + " " + n.Recipient, Decisions: []string{ledger.Approve, ledger.Reject, ledger.SendBack}})
 	if err != nil || !minted {
 		return false, err
 	}

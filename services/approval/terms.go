@@ -47,6 +47,14 @@ func (t *tenant) termsOf(card *ledger.Card) terms {
 	return rule
 }
 
+// revisions bound how often what the card asks for can be sent back, by the configuration as it is now.
+func (t *tenant) revisions(card *ledger.Card) ledger.Revisions {
+	if action := t.actions[card.ActionType]; action != nil {
+		return ledger.Revisions(action.Revisions)
+	}
+	return ledger.Revisions{}
+}
+
 // configured are who must approve by the action's declaration.
 func configured(action *config.Action) ledger.Terms {
 	if len(action.Review.Stages) == 0 {

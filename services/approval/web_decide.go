@@ -63,6 +63,8 @@ func (w *web) decided(r *http.Request, who *identity, b *ballot, voted ledger.Vo
 		said = "Approved. What you saw is queued, and has to be executed within " + span(b.Card.ExecuteWithin) + "."
 	case ledger.VoteRejected:
 		said = "Rejected. The run has ended and nothing is sent."
+	case ledger.VoteSentBack:
+		said = "Sent back. Whoever proposed it is told why and may bring a better proposal, which is asked for anew; nothing is sent meanwhile."
 	case ledger.VoteCounted:
 		said = fmt.Sprintf("Your approval is counted: %d of %d. Nothing is sent before all have approved.",
 			approvals(voted.Cast), voted.Quorum)

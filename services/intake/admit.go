@@ -94,7 +94,7 @@ func (t *tenant) checked(s *source, d *delivery, key string) (*ledger.Intent, *c
 	if !ok {
 		return nil, invalid([]contracts.FieldError{{Pointer: s.Proposal, Detail: "the proposal is missing"}}, "")
 	}
-	return t.intent(proposal, s, s.Proposal, key)
+	return t.intent(proposal, s, s.Proposal, key, 1)
 }
 
 // hashUnder hashes the body by other versions of the rules: a duplicate is compared under those that its run was
@@ -156,11 +156,11 @@ func (s *source) requester(body canonical.Value) string {
 
 // intent makes the snapshot of a proposal. An action type that is not registered is let through: policy rejects it, on
 // the record (P1).
-func (t *tenant) intent(proposal config.Document, s *source, at, key string) (*ledger.Intent, *contracts.Problem) {
+func (t *tenant) intent(proposal config.Document, s *source, at, key string, revision int) (*ledger.Intent, *contracts.Problem) {
 	if errs := intent.Check(proposal); len(errs) > 0 {
 		return nil, invalid(errs, at)
 	}
-	origin := intent.Origin{TenantID: t.ID, Key: key, Source: s.ID, Revision: 1, PolicyVersion: t.PolicyVersion}
+	origin := intent.Origin{TenantID: t.ID, Key: key, Source: s.ID, Revision: revision, PolicyVersion: t.PolicyVersion}
 	kind, _ := proposal.Get("action_type")
 	if a := t.actions[kind.Text()]; a != nil {
 		change, _ := proposal.At("/proposed_change")

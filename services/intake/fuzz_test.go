@@ -214,7 +214,7 @@ func FuzzWorkerCall(f *testing.F) {
 			owned, problem := verb.read(uuid.NewString(), d)
 			if problem == nil {
 				run := &ledger.Run{Key: "k", Attempts: 3}
-				problem = verb.fill(&workerCall{known, s, d.body, run}, owned)
+				problem = verb.fill(&workerCall{tenant: known, source: s, body: d.body, run: run}, owned)
 			}
 			if problem != nil {
 				told(t, problem)

@@ -11,7 +11,6 @@ import (
 
 	"github.com/holdpoint/holdpoint/contracts"
 	"github.com/holdpoint/holdpoint/pkg/canonical"
-	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
@@ -31,12 +30,9 @@ type workRequest struct {
 	wait  time.Duration
 }
 
-// work gives waiting runs of a source to a worker (M1). Where none waits, it looks again until the worker's patience ends.
+// work gives waiting runs of a source to a worker (M1): of one whose events carry their proposals, those whose proposal was sent back
+// (P2, A18). Where none waits, it looks again until the worker's patience ends.
 func (in *Intake) work(ctx context.Context, t *tenant, s *source, d *delivery) reply {
-	if s.Mode != config.ModeWorker {
-		return refuse(newProblem(contracts.CodeForbidden,
-			"This source's events carry their proposals; no worker is needed."))
-	}
 	request, problem := readWorkRequest(d)
 	if problem != nil {
 		return refuse(problem)
@@ -130,10 +126,14 @@ func (in *Intake) workItem(ctx context.Context, task *ledger.Task, owner uuid.UU
 	if task.TookOver {
 		in.tookOver(ctx, &task.Run)
 	}
-	return contracts.WorkItem{
+	item := contracts.WorkItem{
 		Run:     *in.describe(&task.Run, contracts.ResultAccepted, owner),
 		Attempt: task.Run.Attempts,
 		Event: contracts.WorkEvent{ContentType: task.ContentType, Headers: task.Headers,
 			Body: json.RawMessage(bytes.TrimSpace(task.Payload))},
 	}
+	if b := task.SentBack; b != nil {
+		item.SentBack = &contracts.SentBack{Revision: b.Revision, SentBy: b.By, Reasons: b.Reasons, Intent: b.Canonical}
+	}
+	return item
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/holdpoint/holdpoint/contracts"
 	"github.com/holdpoint/holdpoint/pkg/canonical"
 	"github.com/holdpoint/holdpoint/pkg/config"
+	"github.com/holdpoint/holdpoint/pkg/intent"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
@@ -34,6 +35,7 @@ type workerCall struct {
 	source *source
 	body   canonical.Value
 	run    *ledger.Run
+	before []byte // the canonical intent that was sent back, nil where none was
 }
 
 // The worker's verbs. A submission is queued like an event (K11); the others are done when they are answered.
@@ -58,7 +60,10 @@ func (c *workerCall) submit(o *ledger.Owned) (problem *contracts.Problem) {
 	if !ok {
 		return invalid([]contracts.FieldError{{Pointer: "/proposal", Detail: "is missing"}}, "")
 	}
-	o.Submit, problem = c.tenant.intent(config.NewDocument(proposal), c.source, "/proposal", c.run.Key)
+	o.Submit, problem = c.tenant.intent(config.NewDocument(proposal), c.source, "/proposal", c.run.Key, c.run.IntentRevision+1)
+	if problem == nil && c.before != nil && intent.SameProposal(c.before, o.Submit.Canonical) {
+		return newProblem(contracts.CodeSchemaInvalid, "This is the proposal that was sent back. Change what the reasons name, or give the run back.")
+	}
 	return problem
 }
 
@@ -79,7 +84,13 @@ func (in *Intake) own(ctx context.Context, t *tenant, run string, d *delivery, v
 	}
 	owned.Ref = contracts.RunRef{TenantID: t.ID, RunID: owned.RunID.String(), IdempotencyKey: found.Key,
 		CorrelationID: found.CorrelationID}
-	if problem := v.fill(&workerCall{t, t.sources[found.Source], d.body, found}, owned); problem != nil {
+	call := &workerCall{tenant: t, source: t.sources[found.Source], body: d.body, run: found}
+	if owned.Revising = found.ReviseBy != nil; owned.Revising && v.name == submission.name {
+		if call.before, err = in.env.Ledger.SentBackIntent(ctx, found); err != nil {
+			return in.failure(err)
+		}
+	}
+	if problem := v.fill(call, owned); problem != nil {
 		return refuse(problem)
 	}
 	claimed, err := in.owned.Do(ctx, *owned)

@@ -55,6 +55,7 @@ func (p *Policy) decideOne(u *ledger.Undecided, event uuid.UUID) (d ledger.Decis
 	a := t.actions[snapshot.ActionType]
 	if a != nil {
 		d.DecideWithin, d.ExecuteWithin, d.Audience = a.DecideWithin, a.ExecuteWithin, a.Audience
+		d.Revisions = ledger.Revisions(a.Revisions)
 	}
 	if a != nil && a.Shadow {
 		return because(d, config.RouteReject, append(slices.Clone(reasons), shadowReason(route))), nil

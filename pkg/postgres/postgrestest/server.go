@@ -47,6 +47,8 @@ func startThrowaway() (string, error) {
 	defer cancel()
 	server, err := postgres.Start(ctx, postgres.ServerConfig{
 		DataDir: dir, Database: "postgres", Logger: slog.New(slog.DiscardHandler),
+		// Tests that race hold a pool for each replica, and many of them run at once on a slow machine.
+		Settings: map[string]string{"max_connections": "500"},
 	})
 	if err != nil {
 		return "", err
