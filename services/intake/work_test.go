@@ -158,7 +158,9 @@ and available_at between now() + interval '590 seconds' and now() + interval '60
 		} {
 			require.Equal(t, code, r.send(call{path: "/v1/sources/http/work", body: body}).problem.Code, body)
 		}
-		require.Equal(t, "forbidden", r.send(call{path: "/v1/sources/inline/work", body: `{}`}).problem.Code)
+		nothing, status := r.take("inline", `{}`)
+		require.Equal(t, http.StatusOK, status)
+		require.Empty(t, nothing.Work, "its events carry their proposals, and none was sent back")
 		require.Equal(t, "unknown_source", r.send(call{path: "/v1/sources/none/work", body: `{}`}).problem.Code)
 		require.Equal(t, "forbidden",
 			r.send(call{path: "/v1/sources/http/work", body: `{}`, token: keyOf(demo) + "-read"}).problem.Code)

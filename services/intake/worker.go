@@ -60,7 +60,11 @@ func (c *workerCall) submit(o *ledger.Owned) (problem *contracts.Problem) {
 	if !ok {
 		return invalid([]contracts.FieldError{{Pointer: "/proposal", Detail: "is missing"}}, "")
 	}
-	o.Submit, problem = c.tenant.intent(config.NewDocument(proposal), c.source, "/proposal", c.run.Key, c.run.IntentRevision+1)
+	revision := max(c.run.IntentRevision, 1) // a submission that is repeated is the one that was made
+	if c.run.ReviseBy != nil {
+		revision++
+	}
+	o.Submit, problem = c.tenant.intent(config.NewDocument(proposal), c.source, "/proposal", c.run.Key, revision)
 	if problem == nil && c.before != nil && intent.SameProposal(c.before, o.Submit.Canonical) {
 		return newProblem(contracts.CodeSchemaInvalid, "This is the proposal that was sent back. Change what the reasons name, or give the run back.")
 	}
