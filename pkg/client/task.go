@@ -20,6 +20,8 @@ type Task struct {
 	Attempt int
 	// Event is what the run is about.
 	Event contracts.WorkEvent
+	// SentBack is why an earlier proposal was sent back, and what it was; nil where none was.
+	SentBack *contracts.SentBack
 
 	client *Client
 	ctx    context.Context
@@ -39,7 +41,7 @@ func (c *Client) own(ctx context.Context, item contracts.WorkItem, r *reply) (*T
 	if err != nil {
 		return nil, fmt.Errorf("run %s: %w", item.Run.RunID, err)
 	}
-	t := &Task{Run: item.Run, Attempt: item.Attempt, Event: item.Event, client: c, turn: make(chan struct{}, 1), term: now}
+	t := &Task{Run: item.Run, Attempt: item.Attempt, Event: item.Event, SentBack: item.SentBack, client: c, turn: make(chan struct{}, 1), term: now}
 	t.ctx, t.cancel = context.WithCancelCause(ctx)
 	next := now.renewAt()
 	if time.Now().Before(next) {

@@ -21,7 +21,7 @@ import (
 // webhook is the draft: it comes back inside the exchange, while the lease is held, so no address of ours has to be open
 // to the runtime and a late answer cannot be taken for one in time.
 //
-// The webhook's id is the run's. A run can come to an agent again after its worker has died, and a runtime that keeps the
+// The webhook's id is the run's, and for a draft that was sent back the run's and the number of the revision. A run can come to an agent again after its worker has died, and a runtime that keeps the
 // ids it has seen then answers with what it has, instead of letting its tools act twice.
 type agent struct {
 	*endpoint
@@ -85,26 +85,46 @@ type draftRequestedData struct {
 	AnswerSchema json.RawMessage `json:"answer_schema"` // JSON Schema of the answer
 	// AnswerWithin is after how many seconds an answer is dropped.
 	AnswerWithin float64 `json:"answer_within_seconds"`
+	// SentBack is an earlier draft that has to be better; left out where there was none.
+	SentBack *draftSentBack `json:"sent_back,omitempty"`
+}
+
+// draftSentBack says what was drafted before and why it would not do. Who said so is nobody's business outside.
+type draftSentBack struct {
+	Reasons        []string        `json:"reasons"`
+	ProposedChange json.RawMessage `json:"proposed_change"`
 }
 
 func (a *agent) request(c *conversation) ([]byte, error) {
-	return json.Marshal(draftRequested{Type: "draft.requested", Data: draftRequestedData{
-		RunID: c.run, Records: json.RawMessage(c.records), AnswerSchema: a.schema, AnswerWithin: a.timeout.Seconds(),
-	}})
+	data := draftRequestedData{RunID: c.run, Records: json.RawMessage(c.records), AnswerSchema: a.schema,
+		AnswerWithin: a.timeout.Seconds()}
+	if c.back != nil {
+		data.SentBack = &draftSentBack{messagesOf(c.back.Reasons), proposedIn(c.back.Intent)}
+	}
+	return json.Marshal(draftRequested{Type: "draft.requested", Data: data})
 }
 
 func (a *agent) call(ctx context.Context, c *conversation, body []byte) result {
 	return a.post(ctx, body, func(h http.Header) error {
 		now := time.Now()
-		signature, err := a.signer.Sign(c.run, now, body)
+		id := webhookID(c)
+		signature, err := a.signer.Sign(id, now, body)
 		if err != nil {
 			return fmt.Errorf("sign the webhook: %w", err)
 		}
-		h.Set(standardwebhooks.HeaderWebhookID, c.run)
+		h.Set(standardwebhooks.HeaderWebhookID, id)
 		h.Set(standardwebhooks.HeaderWebhookTimestamp, strconv.FormatInt(now.Unix(), 10))
 		h.Set(standardwebhooks.HeaderWebhookSignature, signature)
 		return nil
 	})
+}
+
+// webhookID is the run's id, and for a better draft another one: the runtime is asked for something that it has not made yet.
+func webhookID(c *conversation) string {
+	if c.back == nil {
+		return c.run
+	}
+	return fmt.Sprintf("%s-%d", c.run, c.back.Revision+1)
 }
 
 // read takes the whole body for the draft.

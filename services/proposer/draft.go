@@ -83,7 +83,7 @@ func (d *drafter) handle(ctx context.Context, t *client.Task) (contracts.Proposa
 	if err != nil {
 		return contracts.Proposal{}, err
 	}
-	talk := &conversation{run: t.Run.RunID, records: m.records}
+	talk := &conversation{run: t.Run.RunID, records: m.records, back: t.SentBack}
 	used := &spent{began: d.now(), fails: map[class]int{}}
 	last := failed(refused, "")
 	for {

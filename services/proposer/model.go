@@ -49,7 +49,7 @@ func (m *model) request(c *conversation) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the prompt cannot be filled in: %w", err)
 	}
-	messages := []message{{"system", instructions}, {"user", shown}}
+	messages := []message{{"system", instructions}, {"user", shown + c.earlier()}}
 	if c.mistakes != "" {
 		messages = append(messages, message{"assistant", c.echo}, message{"user", fmt.Sprintf(correction, c.mistakes)})
 	}
