@@ -12,6 +12,7 @@ var decidedAs = map[ending]string{
 	turnedDown: ledger.ApprovalRejected,
 	outOfTime:  ledger.ApprovalExpired,
 	takenBack:  ledger.ApprovalSuperseded,
+	unrevised:  ledger.ApprovalSuperseded,
 }
 
 // decisions looks at what people decided: one request for each event that asks for one, decided once, and with nothing
@@ -49,6 +50,8 @@ func (c *checker) decision(a *approvalFact) {
 		byVote, authorized = 1, 1
 	case ledger.ApprovalRejected:
 		byVote = 1
+	case ledger.ApprovalSuperseded:
+		byVote = a.SendingBack // 0 where it was withdrawn
 	}
 	for _, count := range []struct {
 		what       string

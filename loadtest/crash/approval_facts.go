@@ -33,6 +33,7 @@ type approvalFact struct {
 	Voters         int // different people among them
 	Approving      int
 	Rejecting      int
+	SendingBack    int
 	Authorizations int // that stand on it
 	FinalAudits    int // audit rows of moves that decided it
 	FinalEvents    int // events in the event log that tell of the vote that decided it
@@ -73,9 +74,10 @@ select p.run_id, p.approval_id, p.state, p.announced,
   (select count(distinct (v.issuer, v.subject)) from reviews v where v.approval_id = p.approval_id) as voters,
   (select count(*) from reviews v where v.approval_id = p.approval_id and v.decision = 'approve') as approving,
   (select count(*) from reviews v where v.approval_id = p.approval_id and v.decision = 'reject') as rejecting,
+  (select count(*) from reviews v where v.approval_id = p.approval_id and v.decision = 'send_back') as sending_back,
   (select count(*) from authorizations a where a.approval_id = p.approval_id) as authorizations,
   (select count(*) from audit_events a where a.run_id = p.run_id and a.detail->>'approval_id' = p.approval_id::text
-    and a.to_state in ('approved', 'failed_terminal')) as final_audits,
+    and a.to_state in ('approved', 'failed_terminal', 'processing')) as final_audits,
   (select count(*) from event_log l where l.run_id = p.run_id and l.subject ~ '\.approval\.decided$'
     and convert_from(l.payload, 'UTF8')::jsonb #>> '{data,approval_id}' = p.approval_id::text
     and convert_from(l.payload, 'UTF8')::jsonb #>> '{data,final}' = 'true') as final_events,

@@ -19,6 +19,7 @@ const (
 	turnedDown               // a person has rejected it, and its run has ended
 	outOfTime                // nobody has decided in time, and its run has ended
 	takenBack                // whoever asked has withdrawn it, and its run has ended
+	unrevised                // a person has sent it back, nobody has brought a better proposal, and its run has ended
 	unsent                   // somebody has taken it back before it was sent, and its run has ended
 	spent                    // workers were given it too often, and its run has ended
 )
@@ -40,7 +41,9 @@ type journey struct {
 func (j journey) slow(side string) bool { return slices.Contains(j.late, side) }
 
 // refunds reports whether the event asks for money back, which a person decides.
-func (j journey) refunds() bool { return j.action == refund || j.action == hastyRefund }
+func (j journey) refunds() bool {
+	return j.action == refund || j.action == hastyRefund || j.action == brieflyRevised
+}
 
 // journeys are the ways to each boundary on which no person is asked.
 var journeys = map[string][]journey{

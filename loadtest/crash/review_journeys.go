@@ -16,6 +16,7 @@ var reviewJourneys = refunding(map[string][]journey{
 	"approval/vote": {
 		{name: "approval", keyed: true, run: voted(ledger.Approve, ledger.VoteApproved)},
 		{name: "rejection", keyed: true, run: voted(ledger.Reject, ledger.VoteRejected), ends: turnedDown},
+		{name: "sending back", keyed: true, action: brieflyRevised, run: voted(ledger.SendBack, ledger.VoteSentBack), ends: unrevised},
 		{name: "first approval of two", keyed: true, asker: stranger, run: firstOfTwo},
 		{name: "last approval of two", keyed: true, asker: stranger, run: lastOfTwo},
 		{name: "approval by a link", keyed: true, run: byLink},
@@ -27,6 +28,9 @@ var reviewJourneys = refunding(map[string][]journey{
 	"approval/withdraw": {{name: "request taken back", keyed: true, run: withdrawn, ends: takenBack}},
 	"approval/take_back": {
 		{name: "case that was not sent yet", keyed: true, action: watchedUpdate, run: recalledInTime, ends: unsent},
+	},
+	"approval/lapse": {
+		{name: "proposal that nobody revises", keyed: true, action: brieflyRevised, run: unrevisedInTime, ends: unrevised},
 	},
 	"approval/judge_sample": {{name: "sample that was right", keyed: true, action: watchedUpdate, run: judged}},
 	"approval/expire_approvals": {

@@ -39,6 +39,8 @@ const watchedUpdate = "crm.contact.watched_update"
 const (
 	refund      = "payment.refund"
 	hastyRefund = "payment.refund.hasty"
+	// The briefly revised refund is awaited for a moment when it was sent back.
+	brieflyRevised = "payment.refund.brief"
 )
 
 var edits = []edit{
@@ -83,6 +85,21 @@ actions:
     audience: [support-lead]
     decide_within: 2s
     execute_within: 1h
+    evidence: [{source: payments, max_age: 24h}]
+    rejection: Nothing was refunded.
+
+  - type: payment.refund.brief
+    schema: payment.refund.json
+    connector: sandbox-payments
+    operation: create_refund
+    owner: crash-suite
+    risk: high
+    reversible: false
+    category: payment
+    audience: [support-lead]
+    decide_within: 1h
+    execute_within: 1h
+    revisions: {within: 1s}
     evidence: [{source: payments, max_age: 24h}]
     rejection: Nothing was refunded.
 `},

@@ -44,6 +44,7 @@ var commitSQL = map[string]string{
 	"approval/vote":              "insert into reviews ",
 	"approval/withdraw":          movesApproval,
 	"approval/expire_approvals":  movesApproval,
+	"approval/lapse":             "'lapse'",
 	"approval/take_back":         "'take_back'",
 	"approval/judge_sample":      "update exception_uses u set verdict",
 	"dispatcher/lease":           "insert into effect_attempts ",

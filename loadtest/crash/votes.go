@@ -153,3 +153,17 @@ func outwaited(ctx context.Context, t *trial) error {
 	}
 	return err
 }
+
+// unrevisedInTime has the service die when nobody has brought a better proposal in time (A18).
+func unrevisedInTime(ctx context.Context, t *trial) error {
+	if err := t.asked(ctx); err != nil {
+		return err
+	}
+	if err := t.arm(); err != nil {
+		return err
+	}
+	if err := t.decides(ctx, nora, ledger.SendBack, "", ledger.VoteSentBack); err != nil {
+		return err
+	}
+	return t.strike(ctx)
+}
