@@ -273,7 +273,7 @@ func TestToken(t *testing.T) {
 	require.Equal(t, []bool{false}, minted, "nobody is sent a link to what is decided")
 }
 
-// TestRacingDecisions is A8 and APR-04, APR-05: of approve, reject, expire and withdraw at once exactly one stands, a thousand times.
+// TestRacingDecisions is A8 and APR-04, APR-05: of approve, reject, send back, expire and withdraw at once exactly one stands, a thousand times.
 func TestRacingDecisions(t *testing.T) {
 	t.Parallel()
 	const races = 1000
@@ -311,6 +311,15 @@ func TestRacingDecisions(t *testing.T) {
 	}
 	race(0, vote(replicas[0], "nora", ledger.Approve))
 	race(1, vote(replicas[1], "sam", ledger.Reject))
+	race(3, func(i int) (ledger.Voted, error) {
+		v := asked[i].Vote("lea", ledger.SendBack)
+		v.Reason, v.Revisions = "once more", rounds
+		voted, err := replicas[1].Vote(t.Context(), []ledger.Vote{v})
+		if err != nil {
+			return ledger.Voted{}, err
+		}
+		return voted[0], nil
+	})
 	race(2, func(i int) (ledger.Voted, error) {
 		a := asked[i]
 		return replicas[1].Withdraw(t.Context(), ledger.Withdrawal{TenantID: a.Effect.TenantID, RunID: a.Effect.RunID,
@@ -335,7 +344,7 @@ func TestRacingDecisions(t *testing.T) {
 	for i, r := range results {
 		won := 0
 		for _, result := range r {
-			if result == ledger.VoteApproved || result == ledger.VoteRejected {
+			if result == ledger.VoteApproved || result == ledger.VoteRejected || result == ledger.VoteSentBack {
 				won++
 			}
 		}
@@ -343,11 +352,12 @@ func TestRacingDecisions(t *testing.T) {
 	}
 	require.Equal(t, races, b.Count(`select count(*) from approvals where state <> 'pending'`))
 	require.Equal(t, races, b.Count(`select count(*) from approvals a join runs r using (run_id, tenant_id) where
-  a.state = 'approved' and r.state = 'approved' or r.state = 'failed_terminal' and (
+  a.state = 'approved' and r.state = 'approved' or
+  a.state = 'superseded' and r.state = 'processing' and r.revise_by is not null or r.state = 'failed_terminal' and (
     a.state = 'expired' and r.outcome = 'expired' or a.state in ('rejected', 'superseded') and r.outcome = 'rejected')`))
 	require.Zero(t, b.Count(`select count(*) from approvals a left join effects e using (run_id, tenant_id)
   where (a.state = 'approved') <> (e.run_id is not null)`), "an effect exactly where it was approved")
-	require.Equal(t, races, b.Count(`select count(*) from audit_events where move in ('approve', 'reject', 'expire', 'withdraw')`))
+	require.Equal(t, races, b.Count(`select count(*) from audit_events where move in ('approve', 'reject', 'send_back', 'expire', 'withdraw')`))
 	for _, state := range []string{"approved", "rejected", "expired", "superseded"} {
 		t.Logf("%s: %d", state, b.Count(`select count(*) from approvals where state = $1`, state))
 	}
