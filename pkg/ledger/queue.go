@@ -14,6 +14,7 @@ type ApprovalFilter struct {
 	State         string
 	Audience      []string // one of these roles may decide
 	Actions       []string // one of these action types
+	Except        []string // none of these action types
 	CorrelationID string
 	Key           string
 	Search        string // the key, or how the correlation id or the target record begins; of one tenant, which must be named

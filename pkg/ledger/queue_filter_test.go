@@ -57,6 +57,10 @@ where approval_id = $6`, now.Add(time.Hour-time.Duration(i/3)*time.Minute), now.
 			require.ElementsMatch(t, c.want, found, name)
 		}
 	})
+	t.Run("TypesCanBeLeftOut", func(t *testing.T) {
+		rest := queue(func(f *ledger.ApprovalFilter) { f.Except = []string{"payment.refund"} })
+		require.ElementsMatch(t, []int{0, 2, 4, 6, 8}, index(rest))
+	})
 	t.Run("PagesShowEachOnceInOrder", func(t *testing.T) {
 		for _, oldest := range []bool{true, false} {
 			var pages []ledger.Listed

@@ -97,6 +97,9 @@ func (f *ApprovalFilter) narrow() *narrowed {
 	if f.Actions != nil {
 		n.kinds += fmt.Sprintf(" and a.action_type = any($%d)", n.arg(f.Actions))
 	}
+	if f.Except != nil {
+		n.kinds += fmt.Sprintf(" and a.action_type <> all($%d)", n.arg(f.Except))
+	}
 	if f.CorrelationID != "" {
 		n.each += fmt.Sprintf(" and a.correlation_id = $%d", n.arg(storable(f.CorrelationID)))
 	}

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -62,30 +63,46 @@ func (a *Approval) apiList(w http.ResponseWriter, r *http.Request, who *identity
 	}
 	items := make([]contracts.Approval, len(list))
 	for i := range list {
-		items[i] = summary(&list[i])
+		items[i] = summary(&list[i].ApprovalSummary)
 	}
 	a.answer(w, http.StatusOK, contracts.ApprovalList{Approvals: items})
 }
 
 // queue lists approvals of all tenants in which the person has a role and is not disabled. There may be more than it lists.
-func (a *Approval) queue(ctx context.Context, who *identity, f ledger.ApprovalFilter) (all []ledger.ApprovalSummary, more bool, err error) {
-	for id, t := range a.tenants {
-		roles := append(who.roles(t), t.delegatedRoles(who, time.Now())...) // a card says by the database's clock
-		if len(roles) == 0 || who.disabled(t) {
+func (a *Approval) queue(ctx context.Context, who *identity, f ledger.ApprovalFilter, narrow ...func(*tenant, *ledger.ApprovalFilter)) (
+	all []ledger.Listed, more bool, err error) {
+	for _, t := range a.tenantsOf(who) {
+		if f.TenantID != "" && f.TenantID != t.ID {
 			continue
 		}
-		f.TenantID, f.Audience = id, roles
+		f := f
+		f.TenantID, f.Audience = t.ID, append(who.roles(t), t.delegatedRoles(who, time.Now())...) // a card says by the database's clock
 		if who.holds(t, []string{roleOperator}) {
 			f.Audience = nil
 		}
-		list, err := a.env.Ledger.Approvals(ctx, f)
+		for _, change := range narrow {
+			change(t, &f)
+		}
+		list, err := a.env.Ledger.Queue(ctx, f)
 		if err != nil {
 			return nil, false, err
 		}
 		all, more = append(all, list...), more || len(list) == cmp.Or(f.Limit, ledger.DefaultListed)
 	}
-	slices.SortStableFunc(all, urgency)
+	slices.SortStableFunc(all, ranking(f.Oldest))
 	return all, more, nil
+}
+
+// tenantsOf are those in which the person has a role, or decides for somebody who has, and is not disabled; by their ids.
+func (a *Approval) tenantsOf(who *identity) []*tenant {
+	var mine []*tenant
+	for _, id := range slices.Sorted(maps.Keys(a.tenants)) {
+		t := a.tenants[id]
+		if !who.disabled(t) && len(who.roles(t))+len(t.delegatedRoles(who, time.Now())) > 0 {
+			mine = append(mine, t)
+		}
+	}
+	return mine
 }
 
 func (a *Approval) apiGet(w http.ResponseWriter, r *http.Request, who *identity) {
