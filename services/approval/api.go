@@ -146,7 +146,7 @@ func (a *Approval) apiDecide(w http.ResponseWriter, r *http.Request, who *identi
 }
 
 // errHash is an intent hash that cannot be one.
-var errHash = errors.New("intent_hash must be the 64 hex digits of the intent that the person was shown.") //nolint:staticcheck // told as it is
+var errHash = errors.New("intent_hash must be the 64 hex digits of the intent that the person was shown.")
 
 // decideAs makes a decision that the API was asked for.
 func (a *Approval) decideAs(ctx context.Context, who *identity, t *tenant, card *ledger.Card, command uuid.UUID,

@@ -88,7 +88,9 @@ func TestWaitingForYou(t *testing.T) {
 func TestQueueAtScale(t *testing.T) {
 	t.Parallel()
 	g := newGate(t, func(c *gateConfig) {
-		c.tenant = func(t *config.Tenant) { t.Action("stock.reserve").Risk, t.Action("crm.contact.update").Risk = "medium", "low" }
+		c.tenant = func(t *config.Tenant) {
+			t.Action("stock.reserve").Risk, t.Action("crm.contact.update").Risk = "medium", "low"
+		}
 	})
 	nora := g.signedIn("nora")
 	var all []ledgertest.Asked

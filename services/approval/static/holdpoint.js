@@ -36,9 +36,10 @@
     location.assign(link && !link.closest('.pages') ? link.href : '/next' + (id ? '?not=' + id[1] : ''));
     return true;
   };
+  const queue = () => { location.assign('/'); return true; };
   const help = () => { const dialog = find('#keys'); if (dialog && !dialog.open) dialog.showModal(); return Boolean(dialog); };
   const keys = {
-    j: () => move(1), k: () => move(-1), x: tick, b: together, n: next, '?': help,
+    j: () => move(1), k: () => move(-1), x: tick, b: together, n: next, q: queue, '?': help,
     '/': () => focus(find('#q')), r: () => focus(find('#reason')), a: () => focus(find('button[value=approve]')),
     ArrowDown: () => Boolean(rowAt()) && move(1), ArrowUp: () => Boolean(rowAt()) && move(-1),
   };
