@@ -188,15 +188,8 @@ func (a asked) unknown(t *tenant, f *ledger.ApprovalFilter) {
 }
 
 // Together reports whether a line is listed that can be decided together with others.
-func (v *queueView) Together() bool {
-	for _, s := range v.Sections {
-		for i := range s.Rows {
-			if s.Rows[i].Mine && s.Rows[i].Alone == "" {
-				return true
-			}
-		}
-	}
-	return false
+func (s *queueSection) Together() bool {
+	return slices.ContainsFunc(s.Rows, func(row queueRow) bool { return row.Mine && row.Alone == "" })
 }
 
 // digest is the same as long as the page lists the same lines that say the same.
