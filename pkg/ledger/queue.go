@@ -106,23 +106,27 @@ func (l *Ledger) Queue(ctx context.Context, f ApprovalFilter) ([]Listed, error) 
 		return list, nil
 	}
 	rows, err := l.pool.Query(ctx, votesSQL, tenants, runs, approvals)
-	if err != nil {
-		return nil, unread("read the votes of the queue", err)
+	if err == nil {
+		err = readVotes(rows, func(id uuid.UUID, c Cast) { list[at[id]].Cast = append(list[at[id]].Cast, c) })
 	}
-	var id uuid.UUID
-	var c Cast
-	var principal [3]*string
-	_, err = pgx.ForEachRow(rows, []any{&id, &c.Decision, &c.Issuer, &c.Subject, &c.ReviewerID, &c.Reason, &c.DecidedAt, &c.Roles,
-		&principal[0], &principal[1], &principal[2]}, func() error {
-		c.For = principalOf(principal)
-		list[at[id]].Cast = append(list[at[id]].Cast, c)
-		c.Roles = nil
-		return nil
-	})
 	if err != nil {
 		return nil, unread("read the votes of the queue", err)
 	}
 	return list, nil
+}
+
+func readVotes(rows pgx.Rows, each func(uuid.UUID, Cast)) error {
+	var id uuid.UUID
+	var c Cast
+	var principal [3]*string
+	_, err := pgx.ForEachRow(rows, []any{&id, &c.Decision, &c.Issuer, &c.Subject, &c.ReviewerID, &c.Reason, &c.DecidedAt, &c.Roles,
+		&principal[0], &principal[1], &principal[2]}, func() error {
+		c.For = principalOf(principal)
+		each(id, c)
+		c.Roles = nil
+		return nil
+	})
+	return err
 }
 
 func (l *Ledger) listed(ctx context.Context, f ApprovalFilter) ([]Listed, error) {

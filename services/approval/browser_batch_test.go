@@ -70,11 +70,9 @@ func TestBrowserBatch(t *testing.T) {
 	})
 	t.Run("ThreeTabsDecideOnce", func(t *testing.T) {
 		asked := g.waiting("tabs")
-		var tabs []*tab
-		for range 3 {
-			one := newTab(t, g)
-			one.signIn("nora", batchPath(asked))
-			tabs = append(tabs, one)
+		tabs := []*tab{nora, nora.another(), nora.another()}
+		for _, one := range tabs {
+			one.open(batchPath(asked))
 		}
 		tabs[0].press(`button[value="approve"]`)
 		require.Contains(t, tabs[0].says(), "1 of 1 counted.")

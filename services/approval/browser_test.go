@@ -50,6 +50,14 @@ func newScriptedTab(t testing.TB, g *gate) *tab {
 	return b
 }
 
+// another is one more tab of the same browser, with the same session.
+func (b *tab) another() *tab {
+	b.t.Helper()
+	ctx, end := chromedp.NewContext(b.ctx)
+	b.t.Cleanup(end)
+	return &tab{ctx: ctx, base: b.base, t: b.t}
+}
+
 func (b *tab) do(steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	err := chromedp.Do(b.ctx, steps...)

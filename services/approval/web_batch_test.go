@@ -248,5 +248,9 @@ func TestABatchAsksToSignInAgain(t *testing.T) {
 	done := nora.post("/batch", nora.together(ledger.Approve, "", asked))
 	require.Contains(t, done.result(asked), "Sign in again")
 	require.Equal(t, untouched, g.state(asked))
-	require.Equal(t, "/batch?id=none", safeReturn("/batch?id=none"))
+	var many []ledgertest.Asked
+	for range mostTogether {
+		many = append(many, ledgertest.Asked{ApprovalID: uuid.New()})
+	}
+	require.Equal(t, batchPath(many...), safeReturn(batchPath(many...)), "the longest address is one to come back to")
 }

@@ -85,6 +85,8 @@ func askedOf(q url.Values) asked {
 	return a
 }
 
+func trimmed(q url.Values, name string) string { return strings.TrimSpace(q.Get(name)) }
+
 // narrows reports whether a filter is set.
 func (a asked) narrows() bool { return a.Tenant+a.Action+a.Risk+a.Search != "" }
 
