@@ -194,10 +194,14 @@ func (s *queueSection) Together() bool {
 	return slices.ContainsFunc(s.Rows, func(row queueRow) bool { return row.Mine && row.Alone == "" })
 }
 
-// digest is the same as long as the page lists the same lines that say the same.
+// Watched reports whether the page tells when the list has changed. Of what is decided all day long below what waits, nobody wants
+// to hear.
+func (s *queueSection) Watched() bool { return s.ID != "decided" }
+
+// digest is the same as long as the page lists the same lines that say the same, in the lists that it watches.
 func (v *queueView) digest() string {
 	sum := sha256.New()
-	for _, s := range v.Sections {
+	for _, s := range v.watched() {
 		fmt.Fprintln(sum, s.ID, s.Count)
 		for i := range s.Rows {
 			fmt.Fprintln(sum, s.Rows[i].ApprovalID, s.Rows[i].Mark())
@@ -206,10 +210,14 @@ func (v *queueView) digest() string {
 	return hex.EncodeToString(sum.Sum(nil)[:12])
 }
 
-// marks are the lines that the page lists, by the ids of their approvals.
+func (v *queueView) watched() []queueSection {
+	return slices.DeleteFunc(slices.Clone(v.Sections), func(s queueSection) bool { return !s.Watched() })
+}
+
+// marks are the lines that the page watches, by the ids of their approvals.
 func (v *queueView) marks() map[string]string {
 	marks := map[string]string{}
-	for _, s := range v.Sections {
+	for _, s := range v.watched() {
 		for i := range s.Rows {
 			marks[s.Rows[i].ApprovalID.String()] = s.Rows[i].Mark()
 		}

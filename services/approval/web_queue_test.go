@@ -214,6 +214,10 @@ func TestNews(t *testing.T) {
 where token in (select token from sessions order by expiry limit 1)`), "a page that is left open keeps nobody signed in")
 
 	require.Equal(t, ledger.VoteRejected, g.Vote(asked.Vote("sam", ledger.Reject))[0].Result)
+	changed = watch(nora, queue[1], queue[2])
+	news.Rows = nil
+	require.NoError(t, json.Unmarshal([]byte(changed.Body), &news))
+	require.Equal(t, map[string]string{other.ApprovalID.String(): "pending.0"}, news.Rows, "what is decided has left what waits")
 	changed = watch(nora, card[1], card[2])
 	require.NoError(t, json.Unmarshal([]byte(changed.Body), &news))
 	require.Equal(t, "This request was decided elsewhere: rejected by sam.", news.Text)

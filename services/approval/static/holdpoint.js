@@ -79,7 +79,7 @@
     news.append(link);
   };
   const changes = (now) => {
-    const before = Object.fromEntries(rows().map((row) => [row.dataset.id, row.dataset.mark]));
+    const before = Object.fromEntries(rows().filter((row) => row.dataset.mark).map((row) => [row.dataset.id, row.dataset.mark]));
     const ids = new Set([...Object.keys(before), ...Object.keys(now)]);
     return [...ids].filter((id) => before[id] !== now[id]).length;
   };
