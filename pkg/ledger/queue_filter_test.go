@@ -85,7 +85,7 @@ where approval_id = $6`, now.Add(time.Hour-time.Duration(i/3)*time.Minute), now.
 	})
 	t.Run("ASearchFindsTheKeyAndHowOthersBegin", func(t *testing.T) {
 		for text, want := range map[string][]int{"k3": {3}, "corr-k": {0, 1, 2, 3, 4, 5, 6, 7, 8}, "corr-k4": {4}, "c-7": {7}, "c-": {0, 1, 2, 3, 4, 5, 6, 7, 8},
-			"k": {},
+			"k":   {},
 			"c-%": {}, "\x00": {}, "\xff": {}, "c-\U0010FFFF": {}} {
 			require.ElementsMatch(t, want, index(queue(func(f *ledger.ApprovalFilter) { f.Search = text })), "%q", text)
 		}
