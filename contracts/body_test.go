@@ -133,6 +133,15 @@ func bodies() map[string]body {
 			JudgementRequest{SampleID: sampleID, Verdict: VerdictRight}},
 		"judgement_answer.v1": {JudgementAnswer{SampleID: sampleID, Verdict: VerdictWrong, ReviewerID: "nora", JudgedAt: sampleMeta.Time,
 			RuleID: "r", Stopped: true}, JudgementAnswer{Verdict: VerdictRight, JudgedAt: sampleMeta.Time}},
+		"decision_batch.v1": {
+			DecisionBatch{[]BatchedDecision{{ApprovalID: "a", CommandID: sampleID,
+				DecisionRequest: DecisionRequest{Decision: DecisionReject, Reason: "not ours", IntentHash: sampleHash, Token: "t"}}}},
+			DecisionBatch{[]BatchedDecision{{ApprovalID: "a",
+				DecisionRequest: DecisionRequest{Decision: DecisionApprove, IntentHash: sampleHash}}}}},
+		"decision_results.v1": {
+			DecisionResults{[]DecisionResult{{ApprovalID: "a", Status: 409, Problem: problem, Answer: &DecisionAnswer{ApprovalID: "a",
+				Result: "approved", Status: "approved", Approvals: 1, Quorum: 1, Decisions: sampleVotes(), Stages: sampleStages()}}}},
+			DecisionResults{[]DecisionResult{}}},
 		"renewal.v1": {Renewal{RunID: sampleRun, Owner: sampleID, Version: 1}, Renewal{Owner: sampleID, Version: 1}},
 		"submission.v1": {Submission{RunID: sampleRun, Owner: sampleID, Version: 1, Proposal: sampleProposal()},
 			Submission{Owner: sampleID, Version: 1, Proposal: leastProposal()}},
@@ -233,7 +242,7 @@ func TestBodies(t *testing.T) {
 // TestRequestBodiesAreClosed keeps schemas of what is refused apart from schemas of what may grow.
 func TestRequestBodiesAreClosed(t *testing.T) {
 	t.Parallel()
-	closed := []string{"proposal.v1", "decision_request.v1", "withdrawal_request.v1", "renewal.v1", "submission.v1",
+	closed := []string{"proposal.v1", "decision_request.v1", "decision_batch.v1", "withdrawal_request.v1", "renewal.v1", "submission.v1",
 		"failure.v1", "run_query.v1", "work_request.v1", "batch.v1", "leave_request.v1", "receipt.v1", "judgement_request.v1"}
 	for name := range bodies() {
 		_, isClosed := readSchema(t, name)["additionalProperties"]

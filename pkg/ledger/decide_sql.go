@@ -62,9 +62,9 @@ with seen as (
   from locked where may and authorization_id is not null
 ), asked as (
   insert into approvals (tenant_id, run_id, intent_hash, approval_id, action_type, audience, reasons, correlation_id, decide_by,
-    execute_within)
+    execute_within, target_system, target_record)
   select tenant_id, run_id, intent_hash, approval_id, action_type, array(select jsonb_array_elements_text(audience)), reasons,
-    correlation_id, now + make_interval(secs => decide_seconds), make_interval(secs => execute_seconds)
+    correlation_id, now + make_interval(secs => decide_seconds), make_interval(secs => execute_seconds), target_system, target_record
   from locked where may and approval_id is not null
 ), log as (
   insert into event_log (event_id, tenant_id, run_id, stream, subject, payload)

@@ -2,8 +2,6 @@ package ledger
 
 import (
 	"context"
-	"fmt"
-	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -15,14 +13,30 @@ type ApprovalFilter struct {
 	TenantID      string
 	State         string
 	Audience      []string // one of these roles may decide
+	Actions       []string // one of these action types
+	Except        []string // none of these action types
 	CorrelationID string
 	Key           string
-	Decided       bool // only those that wait no longer
-	Limit         int  // at most so many; less than 1 is DefaultListed
+	Search        string // the key, or how the correlation id or the target record begins; of one tenant, which must be named
+	Decided       bool   // only those that wait no longer
+	Oldest        bool   // what waits comes by its age, not by the time that is left
+	After         *ApprovalMark
+	Limit         int // at most so many; less than 1 is DefaultListed
 }
 
 // DefaultListed is how many approvals a list has where nothing else is said.
 const DefaultListed = 200
+
+// MostSearched is how many approvals a search finds by the correlation id, and by the target record: whoever typed so little
+// that more begin with it has to type more.
+const MostSearched = 1000
+
+// ApprovalMark is a place in a list of one order: what comes after it is what has not been listed before, whatever was decided
+// or asked for since.
+type ApprovalMark struct {
+	At         time.Time // decide-by, or when it was asked for or decided, by the order
+	ApprovalID uuid.UUID
+}
 
 // ApprovalSummary is one line of the queue.
 type ApprovalSummary struct {
@@ -48,73 +62,89 @@ type ApprovalSummary struct {
 	Terms         *Terms    // that the request keeps, nil before people are told of it
 }
 
-// summaryColumns of approvals a, runs r and intents n.
-const summaryColumns = `a.tenant_id, a.approval_id, a.run_id, r.idempotency_key, r.correlation_id, r.source, r.requested_by, a.action_type,
-  coalesce(convert_from(n.canonical, 'UTF8')::json #>> '{actions,0,target,system}', ''),
-  coalesce(convert_from(n.canonical, 'UTF8')::json #>> '{actions,0,target,record_id}', ''),
-  a.audience, a.state, r.state, coalesce(r.outcome, ''),
-  (select count(*) from reviews v where v.run_id = a.run_id and v.tenant_id = a.tenant_id and v.approval_id = a.approval_id
-    and v.decision = 'approve')::int,
-  a.requested_at, a.decide_by, a.decided_at, clock_timestamp(), a.terms`
+// Mark is where the approval stands in a list, by age or else by time.
+func (s *ApprovalSummary) Mark(oldest bool) ApprovalMark {
+	switch {
+	case s.DecidedAt != nil:
+		return ApprovalMark{*s.DecidedAt, s.ApprovalID}
+	case oldest:
+		return ApprovalMark{s.RequestedAt, s.ApprovalID}
+	}
+	return ApprovalMark{s.DecideBy, s.ApprovalID}
+}
 
-// The lists are cut before anything is joined, each along an index, so that their cost does not grow with what was ever decided.
-const (
-	waitingListSQL = `(select a.* from approvals a where a.state = 'pending'%s order by a.decide_by limit $1)`
-	decidedListSQL = `(select a.* from approvals a where a.state <> 'pending'%s order by a.decided_at desc limit $1)`
-	approvalsSQL   = `
-select ` + summaryColumns + `
-from (%s) a join runs r using (run_id, tenant_id) join intents n using (run_id, tenant_id, intent_hash)
-order by a.state = 'pending' desc, case when a.state = 'pending' then a.decide_by end, a.decided_at desc limit $1`
-)
+// Listed is one line of the queue with what says who may decide it.
+type Listed struct {
+	ApprovalSummary
+	SentBy      string // the credential that brought the event in
+	CorrectedBy string // whoever made the correction that it is, "" where it is none
+	Cast        []Cast // its votes, of approvals that wait
+}
 
 // Approvals lists approvals: those that wait first, the most urgent on top, then the latest decided.
 func (l *Ledger) Approvals(ctx context.Context, f ApprovalFilter) ([]ApprovalSummary, error) {
+	list, err := l.listed(ctx, f)
+	return column(list, func(one Listed) ApprovalSummary { return one.ApprovalSummary }), err
+}
+
+// Queue lists approvals as Approvals does, with the votes on those that wait.
+func (l *Ledger) Queue(ctx context.Context, f ApprovalFilter) ([]Listed, error) {
+	list, err := l.listed(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	at := map[uuid.UUID]int{}
+	var tenants []string
+	var runs, approvals []uuid.UUID
+	for i, one := range list {
+		if one.State == ApprovalPending && one.Approvals > 0 {
+			at[one.ApprovalID] = i
+			tenants, runs, approvals = append(tenants, one.TenantID), append(runs, one.RunID), append(approvals, one.ApprovalID)
+		}
+	}
+	if len(at) == 0 {
+		return list, nil
+	}
+	rows, err := l.pool.Query(ctx, votesSQL, tenants, runs, approvals)
+	if err == nil {
+		err = readVotes(rows, func(id uuid.UUID, c Cast) { list[at[id]].Cast = append(list[at[id]].Cast, c) })
+	}
+	if err != nil {
+		return nil, unread("read the votes of the queue", err)
+	}
+	return list, nil
+}
+
+func readVotes(rows pgx.Rows, each func(uuid.UUID, Cast)) error {
+	var id uuid.UUID
+	var c Cast
+	var principal [3]*string
+	_, err := pgx.ForEachRow(rows, []any{&id, &c.Decision, &c.Issuer, &c.Subject, &c.ReviewerID, &c.Reason, &c.DecidedAt, &c.Roles,
+		&principal[0], &principal[1], &principal[2]}, func() error {
+		c.For = principalOf(principal)
+		each(id, c)
+		c.Roles = nil
+		return nil
+	})
+	return err
+}
+
+func (l *Ledger) listed(ctx context.Context, f ApprovalFilter) ([]Listed, error) {
 	sql, args := f.query()
 	rows, err := l.pool.Query(ctx, sql, args...)
 	if err == nil {
-		var list []ApprovalSummary
-		if list, err = pgx.CollectRows(rows, pgx.RowToStructByPos[ApprovalSummary]); err == nil {
+		var list []Listed
+		if list, err = pgx.CollectRows(rows, scanListed); err == nil {
 			return list, nil
 		}
 	}
 	return nil, unread("list approvals", err)
 }
 
-// query says only what narrows: a condition that is there and means nothing would keep Postgres from the indexes. The limit is $1.
-func (f *ApprovalFilter) query() (sql string, args []any) {
-	if args = []any{f.Limit}; f.Limit < 1 {
-		args[0] = DefaultListed
-	}
-	var where strings.Builder
-	narrow := func(condition string, value any) {
-		args = append(args, value)
-		fmt.Fprintf(&where, " and "+condition, len(args))
-	}
-	if f.TenantID != "" {
-		narrow("a.tenant_id = $%d", f.TenantID)
-	}
-	if f.State != "" {
-		narrow("a.state = $%d", storable(f.State))
-	}
-	if f.Audience != nil {
-		narrow("a.audience && $%d", f.Audience)
-	}
-	if f.CorrelationID != "" {
-		narrow("a.correlation_id = $%d", storable(f.CorrelationID))
-	}
-	switch {
-	case f.Key == "":
-	case f.TenantID != "":
-		narrow("a.run_id = $%d", RunID(f.TenantID, f.Key))
-	default:
-		narrow("a.run_id in (select run_id from runs where idempotency_key = $%d)", storable(f.Key))
-	}
-	var lists []string
-	if f.State != ApprovalPending || f.Decided {
-		lists = append(lists, fmt.Sprintf(decidedListSQL, where.String()))
-	}
-	if !f.Decided && (f.State == "" || f.State == ApprovalPending) {
-		lists = append(lists, fmt.Sprintf(waitingListSQL, where.String()))
-	}
-	return fmt.Sprintf(approvalsSQL, strings.Join(lists, " union all ")), args
+func scanListed(row pgx.CollectableRow) (one Listed, err error) {
+	s := &one.ApprovalSummary
+	err = row.Scan(&s.TenantID, &s.ApprovalID, &s.RunID, &s.Key, &s.CorrelationID, &s.Source, &s.RequestedBy, &s.ActionType,
+		&s.TargetSystem, &s.TargetRecord, &s.Audience, &s.State, &s.RunState, &s.RunOutcome, &s.Approvals, &s.RequestedAt,
+		&s.DecideBy, &s.DecidedAt, &s.Now, &s.Terms, &one.SentBy, &one.CorrectedBy)
+	return one, err
 }

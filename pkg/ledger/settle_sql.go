@@ -31,7 +31,8 @@ with input as materialized (
     ((i.move, e.from_state) in (select * from unnest($30::text[], $31::text[]))) is true
       and (i.attempt = 0 or e.attempts = i.attempt) and (i.owner is null or e.lease_owner = i.owner) as may
   from input i cross join lateral (
-    select e.state as from_state, e.attempts, e.lease_owner, e.lookups, e.move_id as last_move, e.intent_hash, e.action_type
+    select e.state as from_state, e.attempts, e.lease_owner, e.lookups, e.move_id as last_move, e.intent_hash, e.action_type,
+      e.target_system, e.target_record
     from effects e
     where e.tenant_id = i.tenant_id and e.run_id = i.run_id and e.revision = i.revision and e.ordinal = i.ordinal
       and (select count(*) from locked_runs) >= 0
@@ -111,10 +112,10 @@ const (
 ), `
 	askedSQL = `asked as (
   insert into approvals (tenant_id, run_id, intent_hash, approval_id, action_type, audience, reasons, correlation_id, decide_by,
-    execute_within)
+    execute_within, target_system, target_record)
   select tenant_id, run_id, intent_hash, approval_id, action_type, array(select jsonb_array_elements_text(audience)),
     review_reasons, (select r.correlation_id from runs r where r.tenant_id = told.tenant_id and r.run_id = told.run_id),
-    now + make_interval(secs => decide_seconds), make_interval(secs => execute_seconds)
+    now + make_interval(secs => decide_seconds), make_interval(secs => execute_seconds), target_system, target_record
   from told where approval_id is not null
 ), `
 )

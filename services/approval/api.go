@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"slices"
 	"strconv"
@@ -24,6 +25,7 @@ import (
 func (a *Approval) apiRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/approvals", a.asPerson(a.apiList))
 	mux.HandleFunc("GET /v1/approvals/{approval}", a.asPerson(a.apiGet))
+	mux.HandleFunc("POST /v1/approvals/decisions", a.asPerson(a.apiDecideMany))
 	mux.HandleFunc("POST /v1/approvals/{approval}/decision", a.asPerson(a.apiDecide))
 	mux.HandleFunc("POST /v1/approvals/{approval}/withdrawal", a.asPerson(a.apiWithdraw))
 	mux.HandleFunc("GET /v1/unattended", a.asPerson(a.apiUnattended))
@@ -65,30 +67,46 @@ func (a *Approval) apiList(w http.ResponseWriter, r *http.Request, who *identity
 	}
 	items := make([]contracts.Approval, len(list))
 	for i := range list {
-		items[i] = summary(&list[i])
+		items[i] = summary(&list[i].ApprovalSummary)
 	}
 	a.answer(w, http.StatusOK, contracts.ApprovalList{Approvals: items})
 }
 
 // queue lists approvals of all tenants in which the person has a role and is not disabled. There may be more than it lists.
-func (a *Approval) queue(ctx context.Context, who *identity, f ledger.ApprovalFilter) (all []ledger.ApprovalSummary, more bool, err error) {
-	for id, t := range a.tenants {
-		roles := append(who.roles(t), t.delegatedRoles(who, time.Now())...) // a card says by the database's clock
-		if len(roles) == 0 || who.disabled(t) {
+func (a *Approval) queue(ctx context.Context, who *identity, f ledger.ApprovalFilter, narrow ...func(*tenant, *ledger.ApprovalFilter)) (
+	all []ledger.Listed, more bool, err error) {
+	for _, t := range a.tenantsOf(who) {
+		if f.TenantID != "" && f.TenantID != t.ID {
 			continue
 		}
-		f.TenantID, f.Audience = id, roles
+		f := f
+		f.TenantID, f.Audience = t.ID, append(who.roles(t), t.delegatedRoles(who, time.Now())...) // a card says by the database's clock
 		if who.holds(t, []string{roleOperator}) {
 			f.Audience = nil
 		}
-		list, err := a.env.Ledger.Approvals(ctx, f)
+		for _, change := range narrow {
+			change(t, &f)
+		}
+		list, err := a.env.Ledger.Queue(ctx, f)
 		if err != nil {
 			return nil, false, err
 		}
 		all, more = append(all, list...), more || len(list) == cmp.Or(f.Limit, ledger.DefaultListed)
 	}
-	slices.SortStableFunc(all, urgency)
+	slices.SortStableFunc(all, ranking(f.Oldest))
 	return all, more, nil
+}
+
+// tenantsOf are those in which the person has a role, or decides for somebody who has, and is not disabled; by their ids.
+func (a *Approval) tenantsOf(who *identity) []*tenant {
+	var mine []*tenant
+	for _, id := range slices.Sorted(maps.Keys(a.tenants)) {
+		t := a.tenants[id]
+		if !who.disabled(t) && len(who.roles(t))+len(t.delegatedRoles(who, time.Now())) > 0 {
+			mine = append(mine, t)
+		}
+	}
+	return mine
 }
 
 func (a *Approval) apiGet(w http.ResponseWriter, r *http.Request, who *identity) {
@@ -115,25 +133,33 @@ func (a *Approval) apiCard(w http.ResponseWriter, r *http.Request, who *identity
 // apiDecide takes a decision. The Idempotency-Key header, where it is sent, makes a repeated call the same vote.
 func (a *Approval) apiDecide(w http.ResponseWriter, r *http.Request, who *identity) {
 	var body contracts.DecisionRequest
-	if !a.read(w, r, &body) {
+	if !a.read(w, r, maxBody, &body) {
 		return
 	}
 	t, card, ok := a.apiCard(w, r, who)
 	if !ok {
 		return
 	}
-	shown, err := canonical.ParseDigest(body.IntentHash)
-	if err != nil {
-		a.problem(w, contracts.CodeSchemaInvalid, "intent_hash must be the 64 hex digits of the intent that the person was shown.")
-		return
-	}
-	voted, err := a.decide(r.Context(), who, ballot{CommandID: commandID(r, who, card.ApprovalID), Tenant: t, Card: card, Decision: body.Decision,
-		Reason: body.Reason, Shown: shown, Token: body.Token})
+	voted, err := a.decideAs(r.Context(), who, t, card, commandID(r, who, card.ApprovalID), &body)
 	if err != nil {
 		a.failed(w, err)
 		return
 	}
 	a.voted(w, card, voted)
+}
+
+// errHash is an intent hash that cannot be one.
+var errHash = errors.New("intent_hash must be the 64 hex digits of the intent that the person was shown.")
+
+// decideAs makes a decision that the API was asked for.
+func (a *Approval) decideAs(ctx context.Context, who *identity, t *tenant, card *ledger.Card, command uuid.UUID,
+	body *contracts.DecisionRequest) (ledger.Voted, error) {
+	shown, err := canonical.ParseDigest(body.IntentHash)
+	if err != nil {
+		return ledger.Voted{}, errHash
+	}
+	return a.decide(ctx, who, ballot{CommandID: command, Tenant: t, Card: card, Decision: body.Decision, Reason: body.Reason,
+		Shown: shown, Token: body.Token})
 }
 
 // commandID is the same for a call that is repeated under one key by one person.
@@ -147,7 +173,7 @@ func commandID(r *http.Request, who *identity, about uuid.UUID) uuid.UUID {
 
 func (a *Approval) apiWithdraw(w http.ResponseWriter, r *http.Request, who *identity) {
 	var body contracts.WithdrawalRequest
-	if !a.read(w, r, &body) {
+	if !a.read(w, r, maxBody, &body) {
 		return
 	}
 	t, card, ok := a.apiCard(w, r, who)
@@ -164,18 +190,26 @@ func (a *Approval) apiWithdraw(w http.ResponseWriter, r *http.Request, who *iden
 
 // voted tells what a decision came to; what did not decide is a conflict, with what stands.
 func (a *Approval) voted(w http.ResponseWriter, card *ledger.Card, v ledger.Voted) {
+	answer, p := whatStands(card, v)
+	if p == nil {
+		a.answer(w, http.StatusOK, answer)
+		return
+	}
+	a.write(w, p.Status, contracts.ProblemContentType, struct {
+		*contracts.Problem
+		contracts.DecisionAnswer
+	}{p, answer})
+}
+
+// whatStands is what stands after a decision, and a problem where it did not count.
+func whatStands(card *ledger.Card, v ledger.Voted) (contracts.DecisionAnswer, *contracts.Problem) {
 	answer := contracts.DecisionAnswer{ApprovalID: card.ApprovalID.String(), Result: v.Result, Status: v.State, Approvals: approvals(v.Cast),
 		Quorum: v.Quorum, Decisions: decisionsOf(v.Cast), Stages: stagesOf(v.Tally)}
 	switch v.Result {
 	case ledger.VoteApproved, ledger.VoteRejected, ledger.VoteSentBack, ledger.VoteCounted:
-		a.answer(w, http.StatusOK, answer)
-	default:
-		p := contracts.NewProblem(conflictCode(v.Result), standing(v))
-		a.write(w, p.Status, contracts.ProblemContentType, struct {
-			*contracts.Problem
-			contracts.DecisionAnswer
-		}{p, answer})
+		return answer, nil
 	}
+	return answer, contracts.NewProblem(conflictCode(v.Result), standing(v))
 }
 
 func conflictCode(result string) string {
@@ -187,24 +221,33 @@ func conflictCode(result string) string {
 
 // failed tells a refusal, or that something failed.
 func (a *Approval) failed(w http.ResponseWriter, err error) {
+	p := a.problemFor(err)
+	if p.Code == contracts.CodeUnavailable {
+		w.Header().Set("Retry-After", "1")
+	}
+	a.write(w, p.Status, contracts.ProblemContentType, p)
+}
+
+// problemFor is how a refusal or a failure is told, which is logged.
+func (a *Approval) problemFor(err error) *contracts.Problem {
 	var no *refusal
 	switch {
 	case errors.As(err, &no):
-		a.problem(w, problemOf(no.Code), no.Detail)
+		return contracts.NewProblem(problemOf(no.Code), no.Detail)
+	case errors.Is(err, errHash):
+		return contracts.NewProblem(contracts.CodeSchemaInvalid, err.Error())
 	case errors.Is(err, ledger.ErrNoApproval):
-		a.problem(w, contracts.CodeNoApproval, "")
+		return contracts.NewProblem(contracts.CodeNoApproval, "")
 	case errors.Is(err, ledger.ErrNoUnattended), errors.Is(err, ledger.ErrNoRun):
-		a.problem(w, contracts.CodeNotFound, "No rule let such a run act, or it is not for you to see.")
+		return contracts.NewProblem(contracts.CodeNotFound, "No rule let such a run act, or it is not for you to see.")
 	case errors.Is(err, context.Canceled):
-		a.problem(w, contracts.CodeInternal, "The caller went away.")
+		return contracts.NewProblem(contracts.CodeInternal, "The caller went away.")
 	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrOverloaded):
 		a.env.Log.Warn("a request could not be answered now", "error", err)
-		w.Header().Set("Retry-After", "1")
-		a.problem(w, contracts.CodeUnavailable, "Nothing was decided. Try again.")
-	default:
-		a.env.Log.Error("a request failed", "error", err)
-		a.problem(w, contracts.CodeInternal, "Look again before you decide again: whether it was recorded is not known.")
+		return contracts.NewProblem(contracts.CodeUnavailable, "Nothing was decided. Try again.")
 	}
+	a.env.Log.Error("a request failed", "error", err)
+	return contracts.NewProblem(contracts.CodeInternal, "Look again before you decide again: whether it was recorded is not known.")
 }
 
 // problemOf a refusal: the code's own where the contract lists it.
@@ -221,13 +264,13 @@ func problemOf(code string) string {
 // maxBody holds a reason of 2,000 characters, each a pair of escaped surrogates, and the fields around it.
 const maxBody = 32 << 10
 
-// read decodes a small JSON body strictly.
-func (a *Approval) read(w http.ResponseWriter, r *http.Request, into any) bool {
+// read decodes a JSON body of at most so many bytes strictly.
+func (a *Approval) read(w http.ResponseWriter, r *http.Request, most int64, into any) bool {
 	if kind := r.Header.Get("Content-Type"); kind != "" && !strings.HasPrefix(kind, "application/json") {
 		a.problem(w, contracts.CodeUnsupportedMediaType, "Send application/json.")
 		return false
 	}
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, most))
 	decoder.DisallowUnknownFields()
 	err := decoder.Decode(into)
 	if err == nil {
@@ -238,7 +281,7 @@ func (a *Approval) read(w http.ResponseWriter, r *http.Request, into any) bool {
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		a.problem(w, contracts.CodeTooLarge, "At most "+strconv.Itoa(maxBody)+" bytes are taken.")
+		a.problem(w, contracts.CodeTooLarge, "At most "+strconv.FormatInt(most, 10)+" bytes are taken.")
 	case err != nil:
 		a.problem(w, contracts.CodeMalformed, err.Error())
 	}

@@ -36,7 +36,7 @@ func (a *Approval) apiCase(w http.ResponseWriter, r *http.Request, who *identity
 // apiTakeBack has a case not sent. The same wish again is answered as the first was.
 func (a *Approval) apiTakeBack(w http.ResponseWriter, r *http.Request, who *identity) {
 	var body contracts.WithdrawalRequest
-	if !a.read(w, r, &body) {
+	if !a.read(w, r, maxBody, &body) {
 		return
 	}
 	t, u, ok := a.apiCase(w, r, who)
@@ -67,7 +67,7 @@ func (a *Approval) apiTakeBack(w http.ResponseWriter, r *http.Request, who *iden
 // apiJudge takes a verdict about a sample. The Idempotency-Key header, where it is sent, makes a repeated call the same verdict.
 func (a *Approval) apiJudge(w http.ResponseWriter, r *http.Request, who *identity) {
 	var body contracts.JudgementRequest
-	if !a.read(w, r, &body) {
+	if !a.read(w, r, maxBody, &body) {
 		return
 	}
 	t, u, ok := a.apiCase(w, r, who)

@@ -24,7 +24,7 @@ const (
 )
 
 // keptPages bounds how many pages and drafts one session remembers.
-const keptPages = 64
+const keptPages = 96
 
 type sessionLoaded struct{}
 
@@ -139,11 +139,15 @@ func (w *web) kept(who *identity) *identity {
 	return &short
 }
 
-// flash is told once, on the next page. Kind is good, plain or bad.
-type flash struct{ Kind, Text string }
+// flash is told once, on the next page. Kind is good, plain or bad. Link is where to go on, "" where it leads nowhere.
+type flash struct{ Kind, Text, Link, Label string }
 
 func (w *web) putFlash(ctx context.Context, kind, text string) {
-	said, _ := json.Marshal(flash{kind, text}) // two texts always marshal
+	w.keepFlash(ctx, flash{Kind: kind, Text: text})
+}
+
+func (w *web) keepFlash(ctx context.Context, f flash) {
+	said, _ := json.Marshal(f) // texts always marshal
 	w.sessions.Put(ctx, keyFlash, string(said))
 }
 
@@ -163,7 +167,7 @@ type shown struct {
 }
 
 func (w *web) putShown(ctx context.Context, approval uuid.UUID, s shown) {
-	w.forgetPages(ctx)
+	w.forgetPages(ctx, 1)
 	text, _ := json.Marshal(s) // bytes and texts always marshal
 	w.sessions.Put(ctx, keyShown+approval.String(), string(text))
 }
@@ -172,15 +176,15 @@ func (w *web) wasShown(ctx context.Context, approval uuid.UUID) (s shown, ok boo
 	return s, json.Unmarshal([]byte(w.sessions.GetString(ctx, keyShown+approval.String())), &s) == nil
 }
 
-// forgetPages drops all remembered pages when they become many: who comes back to one is shown it anew.
-func (w *web) forgetPages(ctx context.Context) {
+// forgetPages drops all remembered pages where as many more would be too many: who comes back to one is shown it anew.
+func (w *web) forgetPages(ctx context.Context, more int) {
 	var pages []string
 	for _, key := range w.sessions.Keys(ctx) {
 		if strings.HasPrefix(key, keyShown) || strings.HasPrefix(key, keyDraft) {
 			pages = append(pages, key)
 		}
 	}
-	if len(pages) < keptPages {
+	if len(pages)+more <= keptPages {
 		return
 	}
 	for _, key := range pages {

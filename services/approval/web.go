@@ -11,6 +11,7 @@ import (
 	"html/template"
 	"net/http"
 	"net/url"
+	"path"
 	"strconv"
 	"strings"
 
@@ -23,10 +24,12 @@ import (
 //go:embed templates/*.html static/*
 var files embed.FS
 
-// web is the pages. They work without any script, and nothing that a GET does moves a request (A3).
+// web is the pages. They work without any script: ours adds keys, and tells what has changed. Nothing that a GET does moves a
+// request (A3).
 //
-// A page, by file: session.go (what is kept of a visitor), csrf.go (was a form ours), web_queue.go, web_card.go and
-// web_view.go (what is shown), web_unattended.go (what rules let act), web_text.go (how the text of others is shown), web_decide.go (forms), web_reply.go (how
+// A page, by file: session.go (what is kept of a visitor), csrf.go (was a form ours), web_queue.go, web_card.go, web_view.go,
+// web_batch.go and web_unattended.go (what is shown), web_watch.go (has it changed), web_text.go (how the text of others is shown),
+// web_decide.go (forms), web_reply.go (how
 // an answer is written).
 type web struct {
 	a        *Approval
@@ -37,6 +40,7 @@ type web struct {
 	pages    *template.Template
 	policy   string // Content-Security-Policy
 	style    string // address of the stylesheet, which changes with it
+	script   string // of the script, likewise
 }
 
 func newWeb(_ context.Context, a *Approval) (*web, error) {
@@ -50,16 +54,18 @@ func newWeb(_ context.Context, a *Approval) (*web, error) {
 	if err := w.cross.AddTrustedOrigin(w.origin); err != nil {
 		return nil, fmt.Errorf("HOLDPOINT_APPROVAL_PUBLIC_URL: %w", err)
 	}
-	sheet, err := files.ReadFile("static/style.css")
-	if err != nil {
-		return nil, fmt.Errorf("read the stylesheet: %w", err)
+	for name, at := range map[string]*string{"style.css": &w.style, "holdpoint.js": &w.script} {
+		data, err := files.ReadFile("static/" + name)
+		if err != nil {
+			return nil, fmt.Errorf("read the pages' own files: %w", err)
+		}
+		sum := sha256.Sum256(data)
+		*at = "/static/" + name + "?v=" + hex.EncodeToString(sum[:4])
 	}
-	sum := sha256.Sum256(sheet)
-	w.style = "/static/style.css?v=" + hex.EncodeToString(sum[:4])
 	if w.pages, err = template.New("").Funcs(pageFuncs).ParseFS(files, "templates/*.html"); err != nil {
 		return nil, fmt.Errorf("read the pages: %w", err)
 	}
-	w.policy = "default-src 'none'; style-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'; " +
+	w.policy = "default-src 'none'; script-src 'self'; connect-src 'self'; style-src 'self'; img-src 'self'; frame-ancestors 'none'; base-uri 'none'; " +
 		"form-action 'self'" + originOf(a.settings.Issuer)
 	return w, nil
 }
@@ -81,6 +87,11 @@ func (w *web) routes(mux *http.ServeMux) {
 		mux.HandleFunc(path, w.page(func(*http.Request) *reply { return notAllowed(method) }))
 	}
 	page(http.MethodGet, "/{$}", w.signedIn(w.queuePage))
+	page(http.MethodGet, "/next", w.signedIn(w.nextPage))
+	page(http.MethodGet, "/batch", w.signedIn(w.batchPage))
+	mux.HandleFunc("POST /batch", w.page(w.form(w.batchForm)))
+	mux.HandleFunc("GET /queue/state", w.watch(w.queueState))
+	mux.HandleFunc("GET /approvals/{approval}/state", w.watch(w.cardState))
 	page(http.MethodGet, "/approvals/{approval}", w.signedIn(w.cardPage))
 	page(http.MethodPost, "/approvals/{approval}/decision", w.form(w.decisionForm))
 	page(http.MethodPost, "/approvals/{approval}/withdraw", w.form(w.withdrawForm))
@@ -114,11 +125,8 @@ func (w *web) static(rw http.ResponseWriter, r *http.Request) {
 		w.write(rw, r, notFound())
 		return
 	}
-	kind := "text/css; charset=utf-8"
-	if strings.HasSuffix(name, ".svg") {
-		kind = "image/svg+xml"
-	}
-	w.write(rw, r, &reply{Status: http.StatusOK, raw: data, contentType: kind, cache: "public, max-age=86400"})
+	kind := map[string]string{".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+	w.write(rw, r, &reply{Status: http.StatusOK, raw: data, contentType: kind[path.Ext(name)], cache: "public, max-age=86400"})
 }
 
 // page loads the visitor's session, lets the page be made, stores the session, and only then answers: what the answer
@@ -177,7 +185,7 @@ func (w *web) signedIn(next func(*http.Request, *identity) *reply) func(*http.Re
 	}
 }
 
-// headers of every answer. The policy allows no script, no frame and nothing from elsewhere; a referrer would tell
+// headers of every answer. The policy allows no script but our file, no frame and nothing from elsewhere; a referrer would tell
 // where a link's token was.
 func (w *web) headers(h http.Header) {
 	h.Set("Cache-Control", "no-store")

@@ -69,7 +69,8 @@ func (w *web) card(r *http.Request, who *identity, t *tenant, card *ledger.Card,
 		w.putShown(r.Context(), card.ApprovalID, shown{Digest: digestOf(v, p), Hash: card.IntentHash.String(),
 			Cut: v.Eye.Cut > 0})
 	}
-	return &reply{Status: status, title: "Request: " + human(card.ActionType), name: "card", data: p, eye: v.Eye}
+	return &reply{Status: status, title: "Request: " + human(card.ActionType), name: "card", data: p, eye: v.Eye,
+		live: "/approvals/" + card.ApprovalID.String() + "/state", etag: cardMark(card)}
 }
 
 // digestOf is SHA-256 over the intent's hash and the parts of the page that say something about the request.

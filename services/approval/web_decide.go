@@ -19,28 +19,37 @@ func (w *web) decisionForm(r *http.Request, who *identity) *reply {
 	}
 	typed := r.PostFormValue("reason")
 	b := ballot{Tenant: t, Card: card, Decision: r.PostFormValue("decision"), Reason: typed, Token: w.linkToken(r)}
-	if b.CommandID, err = uuid.Parse(r.PostFormValue("command_id")); err == nil {
-		b.Shown, err = canonical.ParseDigest(r.PostFormValue("intent_hash"))
-	}
-	if err != nil {
+	if b.CommandID, b.Shown, err = formIDs(r.PostFormValue("command_id"), r.PostFormValue("intent_hash")); err != nil {
 		return w.card(r, who, t, card, http.StatusBadRequest, "The form was incomplete. Nothing was decided.", typed)
 	}
-	page, ok := w.wasShown(r.Context(), card.ApprovalID)
-	switch {
-	case !ok && card.State == "pending" && voteOf(card, who) == nil, ok && page.Hash != b.Shown.String():
-		return w.card(r, who, t, card, http.StatusConflict,
-			"This is not the page that you were shown last. Nothing was decided: look at it as it is now, then decide.",
-			typed)
-	case page.Cut && b.Decision == ledger.Approve:
-		return w.card(r, who, t, card, http.StatusConflict,
-			"A value was not shown whole. Nothing was decided: open the full values, then decide.", typed)
+	if problem := w.fromShown(r, who, &b); problem != "" {
+		return w.card(r, who, t, card, http.StatusConflict, problem, typed)
 	}
-	b.PageDigest = page.Digest
 	voted, err := w.a.decide(r.Context(), who, b)
 	if err != nil {
 		return w.notDecided(r, who, &b, err)
 	}
 	return w.decided(r, who, &b, voted)
+}
+
+// formIDs reads what a form says of one decision: its command id and the hash that was shown.
+func formIDs(command, hash string) (uuid.UUID, canonical.Digest, error) {
+	id, notID := uuid.Parse(command)
+	shown, notHash := canonical.ParseDigest(hash)
+	return id, shown, errors.Join(notID, notHash)
+}
+
+// fromShown takes the page that the person was shown last into the ballot, or says why that was not what they decide about.
+func (w *web) fromShown(r *http.Request, who *identity, b *ballot) (problem string) {
+	page, ok := w.wasShown(r.Context(), b.Card.ApprovalID)
+	switch {
+	case !ok && b.Card.State == "pending" && voteOf(b.Card, who) == nil, ok && page.Hash != b.Shown.String():
+		return "This is not the page that you were shown last. Nothing was decided: look at it as it is now, then decide."
+	case page.Cut && b.Decision == ledger.Approve:
+		return "A value was not shown whole. Nothing was decided: open the full values, then decide."
+	}
+	b.PageDigest = page.Digest
+	return ""
 }
 
 // voteOf is the person's vote, cast by themself or for them.
@@ -57,25 +66,30 @@ func voteOf(card *ledger.Card, who *identity) *ledger.Cast {
 // decided tells what a vote came to. Only what counted leads on; everything else shows the request as it stands.
 func (w *web) decided(r *http.Request, who *identity, b *ballot, voted ledger.Voted) *reply {
 	id := b.Card.ApprovalID
-	said := ""
-	switch voted.Result {
-	case ledger.VoteApproved:
-		said = "Approved. What you saw is queued, and has to be executed within " + span(b.Card.ExecuteWithin) + "."
-	case ledger.VoteRejected:
-		said = "Rejected. The run has ended and nothing is sent."
-	case ledger.VoteSentBack:
-		said = "Sent back. Whoever proposed it is told why and may bring a better proposal, which is asked for anew; nothing is sent meanwhile."
-	case ledger.VoteCounted:
-		said = fmt.Sprintf("Your approval is counted: %d of %d. Nothing is sent before all have approved.",
-			approvals(voted.Cast), voted.Quorum)
-	}
-	if said != "" {
+	if said := counted(b, voted); said != "" {
 		w.sessions.Remove(r.Context(), keyDraft+id.String())
-		w.putFlash(r.Context(), "good", said)
+		w.tellNext(r.Context(), who, "good", said, id)
 		return seeOther("/approvals/" + id.String()).with(w.linkCookie(id, "", -1))
 	}
 	// The link's token is dropped, so that a spent one does not stand in the way of a decision from the queue.
 	return w.again(r, who, id, http.StatusConflict, standing(voted), b.Reason).with(w.linkCookie(id, "", -1))
+}
+
+// counted says what a vote came to that counted, "" where it did not.
+func counted(b *ballot, voted ledger.Voted) string {
+	switch voted.Result {
+	case ledger.VoteApproved:
+		return "Approved. What you saw is queued, and has to be executed within " + span(b.Card.ExecuteWithin) + "."
+	case ledger.VoteRejected:
+		return "Rejected. The run has ended and nothing is sent."
+	case ledger.VoteSentBack:
+		return "Sent back. Whoever proposed it is told why and may bring a better proposal, which is asked for anew. Nothing is sent " +
+			"meanwhile."
+	case ledger.VoteCounted:
+		return fmt.Sprintf("Your approval is counted: %d of %d. Nothing is sent before all have approved.",
+			approvals(voted.Cast), voted.Quorum)
+	}
+	return ""
 }
 
 // again shows the request as it is by now.
@@ -112,7 +126,7 @@ func (w *web) notDecided(r *http.Request, who *identity, b *ballot, err error) *
 func (w *web) proveAgain(r *http.Request, b *ballot, no *refusal) *reply {
 	id := b.Card.ApprovalID.String()
 	if b.Reason != "" {
-		w.forgetPages(r.Context())
+		w.forgetPages(r.Context(), 1)
 		w.sessions.Put(r.Context(), keyDraft+id, b.Reason)
 	}
 	return tell(http.StatusForbidden, notice{Heading: "Sign in again to decide",

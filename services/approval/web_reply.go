@@ -13,7 +13,9 @@ type reply struct {
 	title  string
 	name   string // of the template of the page's content
 	data   any
-	eye    *eye // that looked at the text of others on the page
+	eye    *eye   // that looked at the text of others on the page
+	live   string // where the page asks whether it has changed, "" where it does not
+	etag   string // of what it says now
 
 	raw         []byte
 	contentType string
@@ -67,6 +69,9 @@ func notAllowed(method string) *reply {
 type frame struct {
 	Title   string
 	Style   string
+	Script  string
+	Live    string
+	ETag    string
 	Who     *identity
 	CSRF    string
 	Flash   *flash
@@ -84,7 +89,8 @@ func (w *web) render(r *http.Request, answer *reply) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := frame{Title: answer.title, Style: w.style, Eye: answer.eye, Content: content}
+	f := frame{Title: answer.title, Style: w.style, Script: w.script, Live: answer.live, ETag: answer.etag, Eye: answer.eye,
+		Content: content}
 	if w.hasSession(r.Context()) {
 		f.Who, f.CSRF = w.visitor(r.Context()), w.formToken(r.Context())
 		if answer.Status != http.StatusSeeOther {

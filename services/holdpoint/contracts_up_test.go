@@ -312,6 +312,18 @@ func (d *documented) approvals(t *testing.T) {
 		return decoded[contracts.ApprovalCard](t, now).ExecutionStatus == "executed"
 	}, patience, 50*time.Millisecond)
 
+	card = d.waiting(t, "r-3", nora)
+	many := call{method: "POST", path: "/v1/approvals/decisions", token: nora, body: marshalled(t, contracts.DecisionBatch{
+		Decisions: []contracts.BatchedDecision{
+			{ApprovalID: card.ApprovalID, DecisionRequest: contracts.DecisionRequest{Decision: contracts.DecisionReject, Reason: "not ours",
+				IntentHash: card.IntentHash}},
+			{ApprovalID: uuid.NewString(), DecisionRequest: good}}})}
+	results := decoded[contracts.DecisionResults](t, d.do(t, 200, many)).Results
+	require.Equal(t, []int{200, 404}, []int{results[0].Status, results[1].Status})
+	none := many
+	none.body, none.invalid = `{"decisions":[]}`, true
+	d.do(t, 422, none)
+
 	card = d.waiting(t, "r-2", nora)
 	withdraw := func(token, body string) call {
 		return call{method: "POST", path: cardPath + "/withdrawal", values: []string{card.ApprovalID}, token: token,
