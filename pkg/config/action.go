@@ -36,6 +36,7 @@ func (d *declared) readActions(o *object) {
 		a.Review = d.readReview(part, a)
 		a.NearDuplicate = readNearDuplicate(part)
 		a.Limits = readLimits(part)
+		a.Card = readCard(part)
 		if len(a.Audience) == 0 { // P9: a review that nobody may decide can only expire
 			part.fail("audience", "must list at least one role that may decide")
 		}
@@ -55,6 +56,17 @@ func readNearDuplicate(o *object) *NearDuplicate {
 	n := &NearDuplicate{Within: part.duration("within", 0), Ignore: part.pointers("ignore")}
 	part.close()
 	return n
+}
+
+func readCard(o *object) Card {
+	part := o.object("card")
+	if part == nil {
+		return Card{}
+	}
+	c := Card{Purpose: part.pointer("purpose"), PayingEntity: part.pointer("paying_entity"), Draft: part.pointer("draft"),
+		Label: part.pointer("label"), Score: part.pointer("score")}
+	part.close()
+	return c
 }
 
 func readEvidence(o *object) []EvidenceRule {

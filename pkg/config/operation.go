@@ -116,7 +116,8 @@ func readRead(o *object) *Read {
 	if part == nil {
 		return nil
 	}
-	r := &Read{Path: part.path("path"), Version: part.pointer("version")}
+	r := &Read{Path: part.path("path"), Version: part.pointer("version"), Values: part.wholePointer("values"),
+		Fields: part.pointerMap("fields")}
 	if part.take("version") == nil {
 		part.fail("version", "is missing; it is the JSON pointer to the record's version")
 	}

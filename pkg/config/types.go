@@ -4,6 +4,7 @@
 package config
 
 import (
+	"strings"
 	"time"
 
 	"github.com/holdpoint/holdpoint/pkg/signature"
@@ -21,6 +22,7 @@ type Config struct {
 type Tenant struct {
 	ID               string // lower-case slug, [a-z0-9-]{1,32}; it appears in NATS subjects
 	DisplayName      string
+	TimeZone         *time.Location // in which reviewers are told times besides UTC; nil is UTC alone
 	APIKeys          []APIKey
 	TokenIssuers     []TokenIssuer // whose access tokens admit programs besides
 	RateLimit        *RateLimit    // of requests to intake; nil is none
@@ -100,6 +102,8 @@ type Source struct {
 	Corrects string
 	// Attempts is how often a run is given to a worker before it ends without a proposal (M4).
 	Attempts int
+	// Link is a JSON pointer to the https address of the workflow's execution, for reviewers; "" where events have none.
+	Link string
 	// Requester is a JSON pointer to what the event calls the person who asked (see Tenant.PersonByAlias), whom
 	// separation of duties keeps from deciding (A5). "" where a machine sends and no person asked.
 	Requester string
@@ -174,12 +178,22 @@ type Action struct {
 	Shadow        bool           // decide and record, send nothing and ask nobody (P10)
 	Limits        []Limit        // on what may be authorized without a person (P8)
 	Rejection     string         // what the caller is told to do when this is rejected
+	Card          Card           `json:"-"` // what a reviewer is shown; no decision depends on it
 
 	pos Position
 }
 
 // Pos is where the action is declared.
 func (a *Action) Pos() Position { return a.pos }
+
+// Card says where an action's proposed_change has what a reviewer looks for first (A10): JSON pointers, "" where it has none.
+type Card struct {
+	Purpose      string // what it is for
+	PayingEntity string // who pays
+	Draft        string // what the model wrote
+	Label        string // how the model has classified it
+	Score        string // and how certain that is
+}
 
 // ReviewRule is what a decision about an action takes besides a role of its audience (A5, A6). The loader fills in the
 // defaults: one reviewer, a reminder when three quarters of the time are over, and for high risk always a typed reason and a recent
@@ -330,10 +344,36 @@ type Lookup struct {
 	Conclusive bool          // absence after the index lag is proof (R2)
 }
 
-// Read fetches the target's current version before a write (D4).
+// Read fetches the target's current version before a write (D4), and for reviewers what it holds (A10).
 type Read struct {
 	Path    string // template; GET
 	Version string // JSON pointer
+	// Values is the JSON pointer to the object in the answer whose members are those of proposed_change, "" for the whole
+	// answer; nil where it has no such object.
+	Values *string
+	// Fields are JSON pointers into proposed_change with where the answer has the same; they come before Values.
+	Fields map[string]string
+}
+
+// Compares reports whether what is read can be compared with what is proposed.
+func (r *Read) Compares() bool { return r != nil && (r.Values != nil || len(r.Fields) > 0) }
+
+// Held is where the answer to a read has what a pointer into proposed_change leads to; false where nothing is declared. Of the
+// declared fields that the pointer leads through, the longest counts.
+func (r *Read) Held(pointer string) (string, bool) {
+	longest, at := "", ""
+	for from, to := range r.Fields {
+		if (pointer == from || strings.HasPrefix(pointer, from+"/")) && len(from) > len(longest) {
+			longest, at = from, to+pointer[len(from):]
+		}
+	}
+	switch {
+	case longest != "":
+		return at, true
+	case r.Values == nil:
+		return "", false
+	}
+	return *r.Values + pointer, true
 }
 
 // Person is somebody whom the tenant knows. Only Issuer and Subject say who signed in (A4); all else is how others call
