@@ -32,10 +32,11 @@ const (
 	blindUpdate   = "crm.contact.blind_update"
 )
 
-// The hasty refund is the example's refund, but for the time that people have for it.
+// The hasty refund is the example's refund, but for the time that people have for it; the watched one is read while they have it.
 const (
-	refund      = "payment.refund"
-	hastyRefund = "payment.refund.hasty"
+	refund        = "payment.refund"
+	hastyRefund   = "payment.refund.hasty"
+	watchedRefund = "payment.refund.watched"
 )
 
 var edits = []edit{
@@ -68,6 +69,20 @@ actions:
     execute_within: 1h
     evidence: [{source: payments, max_age: 24h}]
     rejection: Nothing was refunded.
+
+  - type: payment.refund.watched
+    schema: payment.refund.json
+    connector: watched-payments
+    operation: create_refund
+    owner: crash-suite
+    risk: high
+    reversible: false
+    category: payment
+    audience: [support-lead]
+    decide_within: 1h
+    execute_within: 1h
+    evidence: [{source: payments, max_age: 24h}]
+    rejection: Nothing was refunded.
 `},
 	{"policy.yaml", "\nrules:\n", `
 rules:
@@ -82,6 +97,12 @@ rules:
     when: "true"
     route: human_review
     reason: The suite lets it expire.
+
+  - id: watched-refund
+    action: payment.refund.watched
+    when: "true"
+    route: human_review
+    reason: The suite reads its target.
 `},
 	{"connectors.yaml", "\nconnectors:\n", `
 connectors:
@@ -100,6 +121,23 @@ connectors:
         success: {external_id: /update_id}
         lookup: {path: "/crm/updates?reference=${operation_id}", items: /items, external_id: /id, match: /reference,
           index_lag: 2s, conclusive: true}
+
+  - id: watched-payments
+    base_url: ${HOLDPOINT_SANDBOX_URL:-http://127.0.0.1:7080}
+    concurrency: 64
+    timeout: 10s
+    operations:
+      - name: create_refund
+        kind: create
+        method: POST
+        path: /payments/refunds
+        body: {reference: "${operation_id}", payment_id: "${proposed_change.payment_id}", amount: "${proposed_change.amount}",
+          currency: "${proposed_change.currency}"}
+        idempotency_header: Idempotency-Key
+        success: {external_id: /id}
+        lookup: {path: "/payments/refunds?reference=${operation_id}", items: /items, external_id: /id, match: /reference,
+          index_lag: 2s, conclusive: true}
+        read: {path: "/crm/contacts/${target.record_id}", version: /version, values: /fields}
 `},
 	{"connectors.yaml", "timeout: 10s", "timeout: 1s\n    backoff: {base: 200ms, cap: 1s}"},
 	{"connectors.yaml", "leave_within: 30s", "leave_within: 1s"},
