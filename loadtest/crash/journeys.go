@@ -39,7 +39,9 @@ type journey struct {
 func (j journey) slow(side string) bool { return slices.Contains(j.late, side) }
 
 // refunds reports whether the event asks for money back, which a person decides.
-func (j journey) refunds() bool { return j.action == refund || j.action == hastyRefund || j.action == watchedRefund }
+func (j journey) refunds() bool {
+	return j.action == refund || j.action == hastyRefund || j.action == watchedRefund
+}
 
 // journeys are the ways to each boundary on which no person is asked.
 var journeys = map[string][]journey{
