@@ -31,16 +31,30 @@ func (w *web) decisionForm(r *http.Request, who *identity) *reply {
 		return w.card(r, who, t, card, http.StatusConflict,
 			"This is not the page that you were shown last. Nothing was decided: look at it as it is now, then decide.",
 			typed)
+	case ok && card.State == "pending" && voteOf(card, who) == nil && page.Target != targetShown(card.Reading):
+		return w.card(r, who, t, card, http.StatusConflict,
+			"What the target holds has changed since you were shown it. Nothing was decided: look at it as it is now, then decide.",
+			typed)
 	case page.Cut && b.Decision == ledger.Approve:
 		return w.card(r, who, t, card, http.StatusConflict,
 			"A value was not shown whole. Nothing was decided: open the full values, then decide.", typed)
 	}
-	b.PageDigest = page.Digest
+	b.PageDigest, b.Seen = page.Digest, page.seen(card.Reading)
 	voted, err := w.a.decide(r.Context(), who, b)
 	if err != nil {
 		return w.notDecided(r, who, &b, err)
 	}
 	return w.decided(r, who, &b, voted)
+}
+
+// seen is what the page showed of the target: the values are those that are known now, or the decision would have been refused.
+func (s *shown) seen(now *ledger.Reading) *ledger.Reading {
+	if s.Target == "" || !now.Answered() {
+		return nil
+	}
+	seen := *now
+	seen.ReadAt = s.ReadAt
+	return &seen
 }
 
 // voteOf is the person's vote, cast by themself or for them.

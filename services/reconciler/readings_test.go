@@ -48,7 +48,9 @@ func (b *bench) reading(a ledgertest.Asked) *ledger.Reading {
 // TestTargetsAreReadForReviewers is the half of A10 that the gate may not do itself.
 func TestTargetsAreReadForReviewers(t *testing.T) {
 	t.Parallel()
-	reads := func(key string) sandbox.Match { return sandbox.Match{Operation: sandbox.Read, PathPrefix: "/crm/contacts/c-" + key} }
+	reads := func(key string) sandbox.Match {
+		return sandbox.Match{Operation: sandbox.Read, PathPrefix: "/crm/contacts/c-" + key}
+	}
 
 	t.Run("OnlyByAGetAndOnlyOnce", func(t *testing.T) {
 		t.Parallel()
