@@ -84,6 +84,7 @@ func (w *web) routes(mux *http.ServeMux) {
 	page(http.MethodGet, "/approvals/{approval}", w.signedIn(w.cardPage))
 	page(http.MethodPost, "/approvals/{approval}/decision", w.form(w.decisionForm))
 	page(http.MethodPost, "/approvals/{approval}/withdraw", w.form(w.withdrawForm))
+	page(http.MethodGet, runPath+"{tenant}/{run}", w.signedIn(w.runPage))
 	page(http.MethodGet, linkPath+"{token}", w.linkPage)
 	page(http.MethodGet, "/sign-in", w.signIn)
 	page(http.MethodGet, callbackPath, w.callback)
