@@ -1,9 +1,11 @@
 package ledger
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -84,16 +86,39 @@ func Timeline(explained json.RawMessage) ([]Step, error) {
 			steps = append(steps, Step{At: h.At, Actor: h.Actor, What: h.Move, From: h.From, To: h.To, Facts: h.Facts})
 		}
 	}
-	steps = append(steps, r.steps()...)
-	if len(r.History) > 0 { // what one statement stores has times of its own, and the claim comes first
-		for i := range steps {
-			if steps[i].At.Before(r.History[0].At) {
-				steps[i].At = r.History[0].At
-			}
+	moves := slices.Clone(steps)
+	for _, s := range r.steps() {
+		s.At = together(s, moves)
+		steps = append(steps, s)
+	}
+	slices.SortStableFunc(steps, func(a, b Step) int { return cmp.Or(a.At.Compare(b.At), a.rank()-b.rank()) })
+	return steps, nil
+}
+
+// sameStatement is how far the times can lie apart that one statement gives to its rows.
+const sameStatement = 100 * time.Millisecond
+
+// together is when a step was, next to the moves: what was found out comes with the move that it led to, and nothing was before the
+// claim.
+func together(s Step, moves []Step) time.Time {
+	for _, m := range moves {
+		after := s.At.Sub(m.At)
+		if m.What == "claim" && after < 0 || s.What == StepLook && m.Actor == s.Actor && after >= 0 && after < sameStatement {
+			return m.At
 		}
 	}
-	slices.SortStableFunc(steps, func(a, b Step) int { return a.At.Compare(b.At) })
-	return steps, nil
+	return s.At
+}
+
+// rank orders what was at one time: the claim, then what was said or found out, then what followed from it.
+func (s Step) rank() int {
+	switch {
+	case s.What == "claim":
+		return 0
+	case strings.HasPrefix(s.What, "step_"):
+		return 1
+	}
+	return 2
 }
 
 // steps are those that the audit does not have.
