@@ -46,7 +46,12 @@ with due as materialized (
 )
 select t.tenant_id, t.run_id, t.approval_id, t.intent_hash, n.revision, t.action_type, t.correlation_id, n.canonical,
   coalesce(r.failures, 0)
-from taken t join intents n using (run_id, tenant_id, intent_hash) left join readings r using (run_id, tenant_id, intent_hash)`
+from taken t cross join lateral (
+  select n.revision, n.canonical from intents n
+  where n.run_id = t.run_id and n.tenant_id = t.tenant_id and n.intent_hash = t.intent_hash limit 1
+) n left join lateral (
+  select r.failures from readings r where r.run_id = t.run_id and r.tenant_id = t.tenant_id and r.intent_hash = t.intent_hash limit 1
+) r on true`
 
 // TakeReadings takes up to limit waiting requests of each action type whose targets are due to be read: new ones at once. What is
 // not recorded within hold is due again.
@@ -97,8 +102,9 @@ with input as materialized (
     error = excluded.error, failed_at = excluded.failed_at,
     failures = case when excluded.read_at is null then r.failures + 1 else 0 end
 ), free as materialized (
-  select a.approval_id, i.again from approvals a join input i using (approval_id)
-  where a.state = 'pending' for no key update of a skip locked
+  select a.approval_id, i.again from input i cross join lateral (
+    select a.approval_id from approvals a where a.approval_id = i.approval_id and a.state = 'pending' for no key update skip locked
+  ) a
 )
 update approvals a set next_read_at = clock_timestamp() + make_interval(secs => f.again) from free f
 where a.approval_id = f.approval_id`
