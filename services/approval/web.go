@@ -26,7 +26,8 @@ var files embed.FS
 // web is the pages. They work without any script, and nothing that a GET does moves a request (A3).
 //
 // A page, by file: session.go (what is kept of a visitor), csrf.go (was a form ours), web_queue.go, web_card.go and
-// web_view.go (what is shown), web_text.go (how the text of others is shown), web_decide.go (forms), web_reply.go (how
+// web_view.go (what is shown; web_change.go: beside what the target holds, web_since.go: what has changed, web_rules.go: what
+// runs again, web_steps.go and web_run.go: what happened), web_text.go (how the text of others is shown), web_decide.go (forms), web_reply.go (how
 // an answer is written).
 type web struct {
 	a        *Approval
