@@ -58,6 +58,15 @@ func readNearDuplicate(o *object) *NearDuplicate {
 	return n
 }
 
+// Card says where an action's proposed_change has what a reviewer looks for first (A10): JSON pointers, "" where it has none.
+type Card struct {
+	Purpose      string // what it is for
+	PayingEntity string // who pays
+	Draft        string // what the model wrote
+	Label        string // how the model has classified it
+	Score        string // and how certain that is
+}
+
 func readCard(o *object) Card {
 	part := o.object("card")
 	if part == nil {

@@ -4,7 +4,6 @@
 package config
 
 import (
-	"strings"
 	"time"
 
 	"github.com/holdpoint/holdpoint/pkg/signature"
@@ -186,15 +185,6 @@ type Action struct {
 // Pos is where the action is declared.
 func (a *Action) Pos() Position { return a.pos }
 
-// Card says where an action's proposed_change has what a reviewer looks for first (A10): JSON pointers, "" where it has none.
-type Card struct {
-	Purpose      string // what it is for
-	PayingEntity string // who pays
-	Draft        string // what the model wrote
-	Label        string // how the model has classified it
-	Score        string // and how certain that is
-}
-
 // ReviewRule is what a decision about an action takes besides a role of its audience (A5, A6). The loader fills in the
 // defaults: one reviewer, a reminder when three quarters of the time are over, and for high risk always a typed reason and a recent
 // sign-in.
@@ -342,38 +332,6 @@ type Lookup struct {
 	Version    string        // JSON pointer inside a match to the record's version
 	IndexLag   time.Duration // how long a write may be invisible (R8)
 	Conclusive bool          // absence after the index lag is proof (R2)
-}
-
-// Read fetches the target's current version before a write (D4), and for reviewers what it holds (A10).
-type Read struct {
-	Path    string // template; GET
-	Version string // JSON pointer
-	// Values is the JSON pointer to the object in the answer whose members are those of proposed_change, "" for the whole
-	// answer; nil where it has no such object.
-	Values *string
-	// Fields are JSON pointers into proposed_change with where the answer has the same; they come before Values.
-	Fields map[string]string
-}
-
-// Compares reports whether what is read can be compared with what is proposed.
-func (r *Read) Compares() bool { return r != nil && (r.Values != nil || len(r.Fields) > 0) }
-
-// Held is where the answer to a read has what a pointer into proposed_change leads to; false where nothing is declared. Of the
-// declared fields that the pointer leads through, the longest counts.
-func (r *Read) Held(pointer string) (string, bool) {
-	longest, at := "", ""
-	for from, to := range r.Fields {
-		if (pointer == from || strings.HasPrefix(pointer, from+"/")) && len(from) > len(longest) {
-			longest, at = from, to+pointer[len(from):]
-		}
-	}
-	switch {
-	case longest != "":
-		return at, true
-	case r.Values == nil:
-		return "", false
-	}
-	return *r.Values + pointer, true
 }
 
 // Person is somebody whom the tenant knows. Only Issuer and Subject say who signed in (A4); all else is how others call

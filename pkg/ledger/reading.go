@@ -50,7 +50,8 @@ from taken t cross join lateral (
   select n.revision, n.canonical from intents n
   where n.run_id = t.run_id and n.tenant_id = t.tenant_id and n.intent_hash = t.intent_hash limit 1
 ) n left join lateral (
-  select r.failures from readings r where r.run_id = t.run_id and r.tenant_id = t.tenant_id and r.intent_hash = t.intent_hash limit 1
+  select r.failures from readings r
+  where r.run_id = t.run_id and r.tenant_id = t.tenant_id and r.intent_hash = t.intent_hash limit 1
 ) r on true`
 
 // TakeReadings takes up to limit waiting requests of each action type whose targets are due to be read: new ones at once. What is
@@ -68,7 +69,8 @@ func (l *Ledger) TakeReadings(ctx context.Context, actions []ActionRef, limit in
 
 func scanUnread(row pgx.CollectableRow) (u Unread, err error) {
 	var hash []byte
-	err = row.Scan(&u.TenantID, &u.RunID, &u.ApprovalID, &hash, &u.Revision, &u.ActionType, &u.CorrelationID, &u.Canonical, &u.Failures)
+	err = row.Scan(&u.TenantID, &u.RunID, &u.ApprovalID, &hash, &u.Revision, &u.ActionType, &u.CorrelationID, &u.Canonical,
+		&u.Failures)
 	copy(u.IntentHash[:], hash)
 	return u, err
 }
@@ -103,7 +105,8 @@ with input as materialized (
     failures = case when excluded.read_at is null then r.failures + 1 else 0 end
 ), free as materialized (
   select a.approval_id, i.again from input i cross join lateral (
-    select a.approval_id from approvals a where a.approval_id = i.approval_id and a.state = 'pending' for no key update skip locked
+    select a.approval_id from approvals a where a.approval_id = i.approval_id and a.state = 'pending'
+    for no key update skip locked
   ) a
 )
 update approvals a set next_read_at = clock_timestamp() + make_interval(secs => f.again) from free f
@@ -114,11 +117,11 @@ func (l *Ledger) RecordReadings(ctx context.Context, results []ReadResult) error
 	// Of one intent asked about twice, the last counts: a statement cannot touch a row twice.
 	results, repeats := firstOfEach(inOrder(results, ReadResult.key), ReadResult.key)
 	err := l.command(ctx, "record readings", func(ctx context.Context) error {
-		return l.transaction(ctx, l.site("record_readings"), column(results, func(r ReadResult) string { return r.RunID.String() }),
-			func(tx pgx.Tx) error {
-				_, err := tx.Exec(ctx, recordReadingsSQL, readingArgs(results)...)
-				return err
-			})
+		runs := column(results, func(r ReadResult) string { return r.RunID.String() })
+		return l.transaction(ctx, l.site("record_readings"), runs, func(tx pgx.Tx) error {
+			_, err := tx.Exec(ctx, recordReadingsSQL, readingArgs(results)...)
+			return err
+		})
 	})
 	if err == nil && len(repeats) > 0 {
 		return l.RecordReadings(ctx, repeats)
@@ -147,7 +150,9 @@ type Reading struct {
 	ReadAt  time.Time       `json:"read_at"` // zero where there was no answer yet
 	Found   bool            `json:"found"`
 	Version string          `json:"version,omitempty"`
-	Held    json.RawMessage `json:"held,omitempty"` // an object of JSON pointers into the proposed change, each with what the target held there
+	// Held is an object of JSON pointers into the proposed change, each with what the target held there; nil where nothing is read
+	// but the version.
+	Held json.RawMessage `json:"held,omitempty"`
 
 	Error    string    `json:"-"` // why the last try gave no answer, "" where it gave one
 	FailedAt time.Time `json:"-"`

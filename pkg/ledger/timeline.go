@@ -141,7 +141,8 @@ func (r *runRecord) steps() []Step {
 	}
 	for _, e := range r.Effects {
 		for _, t := range e.Attempts {
-			add(t.StartedAt, Dispatcher, StepSend, map[string]any{"operation_id": e.Operation, "connector": e.Connector, "attempt": t.Attempt})
+			add(t.StartedAt, Dispatcher, StepSend, map[string]any{"operation_id": e.Operation, "connector": e.Connector,
+				"attempt": t.Attempt})
 			if t.FinishedAt != nil {
 				add(*t.FinishedAt, e.Connector, StepAnswer, t)
 			}

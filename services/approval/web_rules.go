@@ -72,9 +72,11 @@ func (t *tenant) deciders(card *ledger.Card, rule terms) []decider {
 	for _, role := range t.openRoles(card, rule) {
 		d := decider{Role: role}
 		for _, id := range t.membersOf(role) {
-			if p := t.PersonByID(id); p != nil && !p.Disabled && !t.asked(t.standIn(p), card) && voteOf(card, t.standIn(p)) == nil {
-				d.Names = append(d.Names, p.Name)
+			p := t.PersonByID(id)
+			if p == nil || p.Disabled || t.asked(t.standIn(p), card) || voteOf(card, t.standIn(p)) != nil {
+				continue
 			}
+			d.Names = append(d.Names, p.Name)
 		}
 		all = append(all, d)
 	}
@@ -112,7 +114,8 @@ func (t *tenant) problemsOf(card *ledger.Card, s *intent.Snapshot) []string {
 	var found []string
 	model := factsIn(card.Model)
 	if model.text("validation") == contracts.ValidationRepaired {
-		found = append(found, "The model's first draft did not fit the schema; it was repaired"+ifSaid(" after calls: ", model.text("attempts"))+".")
+		found = append(found, "The model's first draft did not fit the schema; it was repaired"+
+			ifSaid(" after calls: ", model.text("attempts"))+".")
 	}
 	for _, h := range card.History {
 		if f := factsIn(h.Facts); h.Move == "fail_retryable" {

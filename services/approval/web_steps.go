@@ -110,7 +110,7 @@ func statusWords(status string) string {
 }
 
 func receiptWords(f facts) string {
-	return ifSaid("; the provider's receipt is ", plainly(f.text("external_id")))
+	return ifSaid("; the provider's receipt is ", f.text("external_id"))
 }
 
 // brief is the beginning of a digest, which is enough to tell two apart.
