@@ -147,9 +147,9 @@ func readingArgs(results []ReadResult) []any {
 
 // Reading is what the target of a request holds, by the last answer. Its JSON is what a vote keeps of it (A17).
 type Reading struct {
-	ReadAt  time.Time       `json:"read_at"` // zero where there was no answer yet
-	Found   bool            `json:"found"`
-	Version string          `json:"version,omitempty"`
+	ReadAt  time.Time `json:"read_at"` // zero where there was no answer yet
+	Found   bool      `json:"found"`
+	Version string    `json:"version,omitempty"`
 	// Held is an object of JSON pointers into the proposed change, each with what the target held there; nil where nothing is read
 	// but the version.
 	Held json.RawMessage `json:"held,omitempty"`
