@@ -42,7 +42,7 @@ func (j journey) slow(side string) bool { return slices.Contains(j.late, side) }
 
 // refunds reports whether the event asks for money back, which a person decides.
 func (j journey) refunds() bool {
-	return j.action == refund || j.action == hastyRefund || j.action == brieflyRevised
+	return slices.Contains([]string{refund, hastyRefund, watchedRefund, brieflyRevised}, j.action)
 }
 
 // journeys are the ways to each boundary on which no person is asked.
@@ -116,7 +116,8 @@ var journeys = map[string][]journey{
 		{name: "late report on a disputed effect", keyed: true, run: lateReport, late: []string{before}, ends: withheld},
 	},
 
-	"reconciler/return_draws": {{name: "start", run: start}},
+	"reconciler/return_draws":  {{name: "start", run: start}},
+	"reconciler/take_readings": {{name: "start", run: start}},
 
 	"operator/resolve":         {{name: "effect held as unauthorized", keyed: true, run: resolveHeld}},
 	"operator/set_kill_switch": {{name: "effect while the switch is closed", run: closeSwitch}},

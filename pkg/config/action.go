@@ -39,6 +39,7 @@ func (d *declared) readActions(o *object) {
 		a.NearDuplicate = readNearDuplicate(part)
 		a.Limits = readLimits(part)
 		a.Revisions = readRevisions(part)
+		a.Card = readCard(part)
 		if len(a.Audience) == 0 { // P9: a review that nobody may decide can only expire
 			part.fail("audience", "must list at least one role that may decide")
 		}
@@ -75,6 +76,26 @@ func readRevisions(o *object) Revisions {
 	r := Revisions{part.number("rounds", defaultRounds, 0, maxRounds), part.duration("within", defaultRevised)}
 	part.close()
 	return r
+}
+
+// Card says where an action's proposed_change has what a reviewer looks for first (A10): JSON pointers, "" where it has none.
+type Card struct {
+	Purpose      string // what it is for
+	PayingEntity string // who pays
+	Draft        string // what the model wrote
+	Label        string // how the model has classified it
+	Score        string // and how certain that is
+}
+
+func readCard(o *object) Card {
+	part := o.object("card")
+	if part == nil {
+		return Card{}
+	}
+	c := Card{Purpose: part.pointer("purpose"), PayingEntity: part.pointer("paying_entity"), Draft: part.pointer("draft"),
+		Label: part.pointer("label"), Score: part.pointer("score")}
+	part.close()
+	return c
 }
 
 func readEvidence(o *object) []EvidenceRule {

@@ -74,7 +74,7 @@ func TestTheExampleConfigurationHasAHumanGate(t *testing.T) {
 		require.False(t, person.Disabled)
 	}
 	require.Equal(t, "rita", demo.PersonByAlias("rita@helpdesk.example.test").ID)
-	require.Equal(t, []string{"support-lead"}, demo.RolesOf(map[string]any{"groups": []any{"support-leads"}}))
+	require.Equal(t, []string{"sales-operations", "support-lead"}, demo.RolesOf(map[string]any{"groups": []any{"support-leads"}}))
 
 	require.Equal(t, []*config.Channel{
 		{ID: "support-mail", Kind: config.ChannelEmail, Roles: []string{"support-lead"}, Timeout: 10 * time.Second,

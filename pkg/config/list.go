@@ -112,6 +112,35 @@ func (o *object) pointer(name string) string {
 	return text
 }
 
+// wholePointer is a pointer that may be empty, which means the whole; nil where the member is absent.
+func (o *object) wholePointer(name string) *string {
+	if o.take(name) == nil {
+		return nil
+	}
+	text := o.optText(name)
+	if text != "" {
+		o.checkPointer(o.at(name), name, text)
+	}
+	return &text
+}
+
+// pointerMap reads a mapping of pointers to pointers.
+func (o *object) pointerMap(name string) map[string]string {
+	inner := o.object(name)
+	if inner == nil {
+		return nil
+	}
+	pairs := make(map[string]string, len(inner.members))
+	for _, m := range inner.members {
+		inner.checkPointer(m.pos, name, m.name)
+		pairs[m.name] = inner.pointer(m.name)
+		if inner.take(m.name) == nil {
+			inner.fail(m.name, "is missing; it must be a JSON pointer such as /customer/id")
+		}
+	}
+	return pairs
+}
+
 func (o *object) pointers(name string) []string {
 	return o.texts(name, func(at Position, text string) { o.checkPointer(at, name, text) })
 }

@@ -105,7 +105,7 @@ func TestLoadRefuses(t *testing.T) {
 			[]string{"operations is missing; it must list at least one operation"}},
 		{"ALookupWithoutExternalID", "connectors.yaml", "          external_id: /id\n", "",
 			[]string{"external_id is missing; it is the JSON pointer to the provider's id in a match"}},
-		{"AReadWithoutVersion", "connectors.yaml", "          version: /version\n\n", "\n",
+		{"AReadWithoutVersion", "connectors.yaml", "          version: /version\n          # Reviewers", "          # Reviewers",
 			[]string{"version is missing; it is the JSON pointer to the record's version"}},
 		{"APathWithoutSlash", "connectors.yaml", "path: /payments/refunds\n", "path: payments/refunds\n",
 			[]string{`path must begin with / (it is added to base_url), found "payments/refunds"`}},

@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/http"
+	"strings"
 )
 
 var (
@@ -116,7 +117,8 @@ func readRead(o *object) *Read {
 	if part == nil {
 		return nil
 	}
-	r := &Read{Path: part.path("path"), Version: part.pointer("version")}
+	r := &Read{Path: part.path("path"), Version: part.pointer("version"), Values: part.wholePointer("values"),
+		Fields: part.pointerMap("fields")}
 	if part.take("version") == nil {
 		part.fail("version", "is missing; it is the JSON pointer to the record's version")
 	}
@@ -127,4 +129,36 @@ func readRead(o *object) *Read {
 // IdempotentCreate reports whether a call may safely be repeated under the same key for a time.
 func (op *Operation) IdempotentCreate() bool {
 	return op.IdempotencyHeader != "" && op.Replays && op.KeyWindow > 0
+}
+
+// Read fetches the target's current version before a write (D4), and for reviewers what it holds (A10).
+type Read struct {
+	Path    string // template; GET
+	Version string // JSON pointer
+	// Values is the JSON pointer to the object in the answer whose members are those of proposed_change, "" for the whole
+	// answer; nil where it has no such object.
+	Values *string
+	// Fields are JSON pointers into proposed_change with where the answer has the same; they come before Values.
+	Fields map[string]string
+}
+
+// Compares reports whether what is read can be compared with what is proposed.
+func (r *Read) Compares() bool { return r != nil && (r.Values != nil || len(r.Fields) > 0) }
+
+// Held is where the answer to a read has what a pointer into proposed_change leads to; false where nothing is declared. Of the
+// declared fields that the pointer leads through, the longest counts.
+func (r *Read) Held(pointer string) (string, bool) {
+	longest, at := "", ""
+	for from, to := range r.Fields {
+		if (pointer == from || strings.HasPrefix(pointer, from+"/")) && len(from) > len(longest) {
+			longest, at = from, to+pointer[len(from):]
+		}
+	}
+	switch {
+	case longest != "":
+		return at, true
+	case r.Values == nil:
+		return "", false
+	}
+	return *r.Values + pointer, true
 }

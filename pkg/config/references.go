@@ -88,6 +88,15 @@ func (t *Tenant) Action(actionType string) *Action {
 	return t.Actions[i]
 }
 
+// Operation is the operation of a connector, or nil.
+func (t *Tenant) Operation(connector, name string) *Operation {
+	i := slices.IndexFunc(t.Connectors, func(c *Connector) bool { return c.ID == connector })
+	if i < 0 {
+		return nil
+	}
+	return t.Connectors[i].operation(name)
+}
+
 func (d *declared) connector(id string) *Connector {
 	i := slices.IndexFunc(d.Connectors, func(c *Connector) bool { return c.ID == id })
 	if i < 0 {

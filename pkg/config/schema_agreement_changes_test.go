@@ -22,6 +22,7 @@ type exception struct {
 var beyondShape = []exception{
 	{regexp.MustCompile(`^cel (is not valid|yields)`), "an expression is compiled"},
 	{regexp.MustCompile(`^there is no file `), "another file is missing"},
+	{regexp.MustCompile(`which is no time zone of the IANA's`), "a time zone is looked up"},
 	{regexp.MustCompile(`, which must (not be longer than|be shorter than|not be more than) `),
 		"two settings are compared by size"},
 	{regexp.MustCompile(`versions must ascend|must be an earlier version of this source`), "versions are in order"},

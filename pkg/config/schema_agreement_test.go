@@ -111,7 +111,7 @@ func TestSchemasHaveTheBoundsAndClosedListsOfTheLoader(t *testing.T) {
 }
 
 // shapes are those of ids.
-var shapes = []shape{slug, dotted, word, workflow, digest, header, variable, decimal, share, named, promptFile, subjectID}
+var shapes = []shape{slug, dotted, word, workflow, digest, header, variable, decimal, share, named, promptFile, subjectID, zone}
 
 // requireShape compares the pattern of a text with the one that the loader names in words.
 func requireShape(t *testing.T, s spot, where string, complaints, allowed []string) {

@@ -25,7 +25,7 @@ func TestSignaturesRefused(t *testing.T) {
 	t.Parallel()
 	requireRefusals(t, []refusal{
 		{"AnUnknownScheme", "sources.yaml", githubScheme, "scheme: gitlab",
-			`sources.yaml:93:15: scheme is "gitlab", allowed: standard_webhooks, stripe, github, hmac`},
+			`sources.yaml:94:15: scheme is "gitlab", allowed: standard_webhooks, stripe, github, hmac`},
 		{"NoScheme", "sources.yaml", "      " + githubScheme + "\n", "",
 			"scheme is missing, allowed: standard_webhooks, stripe, github, hmac"},
 		{"AnUnknownSetting", "sources.yaml", githubScheme, githubScheme + "\n      secret: x",

@@ -31,6 +31,7 @@ func (d *declared) readSources(o *object) {
 			Proposal:      part.pointer("proposal"),
 			CorrelationID: part.pointer("correlation_id"),
 			Requester:     part.pointer("requester"),
+			Link:          part.pointer("link"),
 			Corrects:      part.pointer("corrects"),
 			Attempts:      part.number("attempts", defaultTries, 1, 100),
 		}

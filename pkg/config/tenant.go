@@ -1,6 +1,11 @@
 package config
 
-import "net/url"
+import (
+	"net/url"
+	"regexp"
+	"time"
+	_ "time/tzdata" // images and small machines have no zones of their own
+)
 
 // keyName finds the place of an API key, which has no address of its own.
 type keyName string
@@ -12,6 +17,7 @@ func (d *declared) readTenant(o *object) {
 			o.problems.add(at, "workflow_versions: %s must be %s", quote(text), workflow.words)
 		}
 	})
+	d.TimeZone = readTimeZone(o)
 	d.RateLimit = readRateLimit(o)
 	d.readTokenIssuers(o)
 	d.Callbacks = d.readCallbacks(o)
@@ -25,6 +31,23 @@ func (d *declared) readTenant(o *object) {
 		d.places[keyName(k.Name)] = key
 		d.APIKeys = append(d.APIKeys, k)
 	}
+}
+
+// zone is what the IANA's time zones are called.
+var zone = shape{regexp.MustCompile(`^[A-Z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$`), "the IANA's name of a time zone, such as Europe/Lisbon"}
+
+// readTimeZone is nil where the tenant names none.
+func readTimeZone(o *object) *time.Location {
+	name := o.optID("time_zone", zone)
+	if name == "" || !zone.pattern.MatchString(name) {
+		return nil
+	}
+	place, err := time.LoadLocation(name)
+	if err != nil || name == "Local" { // which is another one on each machine
+		o.fail("time_zone", "is %s, which is no time zone of the IANA's, such as Europe/Lisbon", quote(name))
+		return nil
+	}
+	return place
 }
 
 // readRateLimit is nil where the tenant has no limit.

@@ -21,6 +21,7 @@ type Config struct {
 type Tenant struct {
 	ID               string // lower-case slug, [a-z0-9-]{1,32}; it appears in NATS subjects
 	DisplayName      string
+	TimeZone         *time.Location // in which reviewers are told times besides UTC; nil is UTC alone
 	APIKeys          []APIKey
 	TokenIssuers     []TokenIssuer // whose access tokens admit programs besides
 	RateLimit        *RateLimit    // of requests to intake; nil is none
@@ -101,6 +102,8 @@ type Source struct {
 	Corrects string
 	// Attempts is how often a run is given to a worker before it ends without a proposal (M4).
 	Attempts int
+	// Link is a JSON pointer to the https address of the workflow's execution, for reviewers; "" where events have none.
+	Link string
 	// Requester is a JSON pointer to what the event calls the person who asked (see Tenant.PersonByAlias), whom
 	// separation of duties keeps from deciding (A5). "" where a machine sends and no person asked.
 	Requester string
@@ -176,6 +179,7 @@ type Action struct {
 	Revisions     Revisions      // how often a proposal can be sent back
 	Limits        []Limit        // on what may be authorized without a person (P8)
 	Rejection     string         // what the caller is told to do when this is rejected
+	Card          Card           `json:"-"` // what a reviewer is shown; no decision depends on it
 
 	pos Position
 }
@@ -339,12 +343,6 @@ type Lookup struct {
 	Version    string        // JSON pointer inside a match to the record's version
 	IndexLag   time.Duration // how long a write may be invisible (R8)
 	Conclusive bool          // absence after the index lag is proof (R2)
-}
-
-// Read fetches the target's current version before a write (D4).
-type Read struct {
-	Path    string // template; GET
-	Version string // JSON pointer
 }
 
 // Person is somebody whom the tenant knows. Only Issuer and Subject say who signed in (A4); all else is how others call

@@ -111,7 +111,7 @@ func TestUnattendedActions(t *testing.T) {
 		for _, profession := range []string{"medical", "legal", "regulated_finance", "child_safety", "structural"} {
 			w := newWorld(t)
 			w.replace("actions.yaml", "category: crm_change", "profession: "+profession)
-			w.replace("people.yaml", "{groups: [sales-ops]}", "{groups: [sales-ops]}\n    qualifications: ["+profession+"]")
+			w.replace("people.yaml", "[sales-ops, support-leads]}", "[sales-ops, support-leads]}\n    qualifications: ["+profession+"]")
 			_, err := w.load()
 			require.ErrorContains(t, err, "policy.yaml:16:12: route auto could match crm.contact.update, which needs a "+
 				"qualified professional ("+profession+")")

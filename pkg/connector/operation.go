@@ -85,6 +85,12 @@ func (c *compiler) pointers(declared *config.Operation) {
 	}
 	if declared.Read != nil {
 		pointers = append(pointers, declared.Read.Version)
+		if declared.Read.Values != nil {
+			pointers = append(pointers, *declared.Read.Values)
+		}
+		for from, to := range declared.Read.Fields {
+			pointers = append(pointers, from, to)
+		}
 	}
 	for _, pointer := range pointers {
 		if _, err := canonical.SplitPointer(pointer); err != nil {

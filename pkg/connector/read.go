@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"time"
+
+	"github.com/holdpoint/holdpoint/pkg/canonical"
 )
 
 // ErrNotDeclared means that the connector declares no such way of reading for the operation.
@@ -15,12 +17,18 @@ var ErrNotDeclared = errors.New("not declared for this operation")
 // ReadTarget reads the target's current version before a write (D4). found is false where the target does not exist (404
 // or 410). The error is ErrNotDeclared where the operation has no read.
 func (k *Connector) ReadTarget(ctx context.Context, op Operation) (version string, found bool, err error) {
+	_, version, found, err = k.readTarget(ctx, op)
+	return version, found, err
+}
+
+// readTarget gives the whole answer besides.
+func (k *Connector) readTarget(ctx context.Context, op Operation) (body canonical.Value, version string, found bool, err error) {
 	declared, err := k.operation(op.Name)
 	if err != nil {
-		return "", false, err
+		return body, "", false, err
 	}
-	fail := func(err error) (string, bool, error) {
-		return "", false, fmt.Errorf("read the target of %s from connector %q: %w", op.Name, k.declared.ID, err)
+	fail := func(err error) (canonical.Value, string, bool, error) {
+		return canonical.Value{}, "", false, fmt.Errorf("read the target of %s from connector %q: %w", op.Name, k.declared.ID, err)
 	}
 	if declared.declared.Read == nil {
 		return fail(ErrNotDeclared)
@@ -30,18 +38,17 @@ func (k *Connector) ReadTarget(ctx context.Context, op Operation) (version strin
 	case err != nil:
 		return fail(err)
 	case a.status == http.StatusNotFound || a.status == http.StatusGone:
-		return "", false, nil
+		return canonical.Value{}, "", false, nil
 	case a.status != http.StatusOK:
 		return fail(fmt.Errorf("HTTP %d", a.status))
 	}
-	body, err := a.json()
-	if err != nil {
+	if body, err = a.json(); err != nil {
 		return fail(err)
 	}
 	if version = text(body, declared.declared.Read.Version); version == "" {
 		return fail(fmt.Errorf("the answer has no version at %q", declared.declared.Read.Version))
 	}
-	return version, true, nil
+	return body, version, true, nil
 }
 
 // Verdict is what a lookup came to.

@@ -32,6 +32,8 @@ type Card struct {
 	History       []HistoryRow
 	Earlier       int             // approvals of this run before this one
 	Corrects      *CorrectionView // nil where the event corrects no other
+	Reading       *Reading        // what the target holds; nil where nobody has tried to read it
+	Looks         []Look          // by which people decided earlier requests of this run, the latest first (A17)
 }
 
 // CorrectionView is what a correction says of the run that it corrects, and what that run had done by then (K10).
@@ -119,12 +121,14 @@ select ` + summaryColumns + `,
   (select jsonb_build_object('run_id', c.original_run, 'key', o.idempotency_key, 'by', c.corrected_by, 'reason', c.reason,
       'outcome', c.original_outcome, 'effects', c.original_effects)
     from corrections c join runs o on o.run_id = c.original_run and o.tenant_id = c.tenant_id
-    where c.run_id = a.run_id and c.tenant_id = a.tenant_id)
+    where c.run_id = a.run_id and c.tenant_id = a.tenant_id),
+  g.run_id is not null, g.read_at, coalesce(g.found, false), coalesce(g.version, ''), g.held, coalesce(g.error, ''), g.failed_at
 from approvals a join runs r using (run_id, tenant_id) join intents n using (run_id, tenant_id, intent_hash)
 left join lateral (
   select d.policy_version, d.route from policy_decisions d where d.tenant_id = a.tenant_id and d.run_id = a.run_id
     and d.intent_hash = a.intent_hash order by d.decided_at desc limit 1
 ) d on true
+left join readings g on g.run_id = a.run_id and g.tenant_id = a.tenant_id and g.intent_hash = a.intent_hash
 where a.approval_id = $1`
 
 // ErrNoApproval means that no approval has that id.
@@ -135,12 +139,13 @@ func (l *Ledger) Card(ctx context.Context, approval uuid.UUID) (*Card, error) {
 	var c Card
 	var hash, effects, history []byte
 	var within float64
+	var reading readingRow
 	s := &c.ApprovalSummary
-	err := l.pool.QueryRow(ctx, cardSQL, approval).Scan(&s.TenantID, &s.ApprovalID, &s.RunID, &s.Key, &s.CorrelationID,
+	err := l.pool.QueryRow(ctx, cardSQL, approval).Scan(append([]any{&s.TenantID, &s.ApprovalID, &s.RunID, &s.Key, &s.CorrelationID,
 		&s.Source, &s.RequestedBy, &s.ActionType, &s.TargetSystem, &s.TargetRecord, &s.Audience, &s.State, &s.RunState, &s.RunOutcome,
 		&s.Approvals, &s.RequestedAt, &s.DecideBy, &s.DecidedAt, &s.Now, &s.Terms,
 		&hash, &c.Canonical, &c.Revision, &c.Model, &c.Reasons, &c.PolicyVersion, &c.Route, &c.SentBy, &c.ReceivedAt, &within,
-		&c.OutcomeReason, &effects, &history, &c.Earlier, &c.Corrects)
+		&c.OutcomeReason, &effects, &history, &c.Earlier, &c.Corrects}, reading.columns()...)...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, ErrNoApproval
 	}
@@ -148,11 +153,13 @@ func (l *Ledger) Card(ctx context.Context, approval uuid.UUID) (*Card, error) {
 		return nil, unread(fmt.Sprintf("read approval %s", approval), err)
 	}
 	copy(c.IntentHash[:], hash)
-	c.ExecuteWithin = time.Duration(within * float64(time.Second))
+	c.ExecuteWithin, c.Reading = time.Duration(within*float64(time.Second)), reading.reading()
 	if err := errors.Join(json.Unmarshal(effects, &c.Effects), json.Unmarshal(history, &c.History)); err != nil {
 		return nil, fmt.Errorf("read approval %s: %w", approval, err)
 	}
-	c.Cast, err = l.cast(ctx, s.TenantID, s.RunID, s.ApprovalID)
+	if c.Cast, err = l.cast(ctx, s.TenantID, s.RunID, s.ApprovalID); err == nil && c.Earlier > 0 {
+		c.Looks, err = l.looks(ctx, s)
+	}
 	return &c, err
 }
 

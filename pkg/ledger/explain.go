@@ -37,6 +37,8 @@ select jsonb_build_object(
       'lookups', (select jsonb_agg(to_jsonb(s) order by s.lookup) from lookups s
           where s.tenant_id = e.tenant_id and s.run_id = e.run_id and s.revision = e.revision and s.ordinal = e.ordinal))
       order by e.revision, e.ordinal) from effects e where e.tenant_id = r.tenant_id and e.run_id = r.run_id),
+  'readings', (select jsonb_agg(to_jsonb(g) || jsonb_build_object('intent_hash', encode(g.intent_hash, 'hex'), 'held', g.held::jsonb)
+      order by g.read_at) from readings g where g.tenant_id = r.tenant_id and g.run_id = r.run_id),
   'corrects', (select jsonb_build_object('key', o.idempotency_key, 'run_id', c.original_run, 'by', c.corrected_by,
       'reason', c.reason, 'outcome', c.original_outcome, 'effects', c.original_effects, 'at', c.made_at)
       from corrections c join runs o on o.run_id = c.original_run and o.tenant_id = c.tenant_id

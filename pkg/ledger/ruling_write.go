@@ -16,15 +16,15 @@ import (
 const (
 	castInsertSQL = `
 insert into reviews (tenant_id, run_id, approval_id, ordinal, command_id, decision, issuer, subject, reviewer_id, authority, reason,
-  channel, intent_hash, page_digest, decided_at, for_issuer, for_subject, for_id, roles)
+  channel, intent_hash, page_digest, decided_at, for_issuer, for_subject, for_id, roles, seen)
 select i.tenant_id, i.run_id, i.approval_id, i.ordinal, i.command_id, i.decision, i.issuer, i.subject, i.reviewer_id, i.authority,
   i.reason, i.channel, i.intent_hash, i.page_digest, i.decided_at, i.for_issuer, i.for_subject, i.for_id,
-  array(select jsonb_array_elements_text(i.roles))
+  array(select jsonb_array_elements_text(i.roles)), i.seen
 from unnest($1::text[], $2::uuid[], $3::uuid[], $4::int[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::text[],
   $10::jsonb[], $11::text[], $12::text[], $13::bytea[], $14::bytea[], $15::timestamptz[], $16::text[], $17::text[], $18::text[],
-  $19::jsonb[])
+  $19::jsonb[], $20::jsonb[])
   as i(tenant_id, run_id, approval_id, ordinal, command_id, decision, issuer, subject, reviewer_id, authority, reason, channel,
-  intent_hash, page_digest, decided_at, for_issuer, for_subject, for_id, roles)`
+  intent_hash, page_digest, decided_at, for_issuer, for_subject, for_id, roles, seen)`
 
 	// An approval that nobody was told of yet keeps the terms of its first vote.
 	termsKeptSQL = `
@@ -146,7 +146,8 @@ func (w *rulingWriter) votes(cast []*ruling) {
 		column(cast, principalText(func(p *Principal) string { return p.Issuer })),
 		column(cast, principalText(func(p *Principal) string { return p.Subject })),
 		column(cast, principalText(func(p *Principal) string { return p.ID })),
-		column(cast, func(r *ruling) string { return jsonText(append([]string{}, r.vote.Reviewer.Roles...)) }))
+		column(cast, func(r *ruling) string { return jsonText(append([]string{}, r.vote.Reviewer.Roles...)) }),
+		column(cast, func(r *ruling) *string { return seenText(r.vote.Seen) }))
 	if kept := pick(cast, (*ruling).keeps); len(kept) > 0 {
 		w.batch.Queue(termsKeptSQL, rulingApprovals(kept), column(kept, func(r *ruling) string { return jsonText(r.vote.Terms) }))
 	}
@@ -164,6 +165,15 @@ func principalText(of func(*Principal) string) func(*ruling) *string {
 		text := of(r.vote.Reviewer.For)
 		return &text
 	}
+}
+
+// seenText is null where the page showed nothing of the target.
+func seenText(seen *Reading) *string {
+	if !seen.Answered() {
+		return nil
+	}
+	text := jsonText(seen)
+	return &text
 }
 
 // jsonText is for values of texts and numbers, which always marshal.

@@ -37,6 +37,8 @@ var commits = map[string][]string{
 	"read_outcomes":    {Reconciler},
 	"postpone":         {Reconciler},
 	"return_draws":     {Reconciler},
+	"take_readings":    {Reconciler},
+	"record_readings":  {Reconciler},
 	"resolve":          {Operator},
 	"set_kill_switch":  {Operator},
 	"sweep":            {Relay},

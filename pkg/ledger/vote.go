@@ -31,8 +31,9 @@ type Vote struct {
 	Reason     string // at most 2,000 characters
 	Channel    string // web or api
 	Shown      canonical.Digest
-	PageDigest []byte // of the page that the reviewer saw, nil through the API (A17)
-	Token      []byte // SHA-256 of the token that led here, nil where none did
+	PageDigest []byte   // of the page that the reviewer saw, nil through the API (A17)
+	Seen       *Reading // what that page showed of the target; nil where it showed nothing
+	Token      []byte   // SHA-256 of the token that led here, nil where none did
 	// Terms are who must approve by the configuration; those that were kept with the request come first. Empty, any Quorum people.
 	Terms  Terms
 	Quorum int // how many different people have to approve at least, whatever the terms; less than 1 is 1

@@ -257,7 +257,7 @@ func TestRightsAreReadAtTheDecision(t *testing.T) {
 	require.Equal(t, http.StatusUnauthorized, g.call(t, http.MethodPost, decisionPath(asked), sam, decision(asked, ledger.Approve)).Status)
 	require.NoError(t, g.idp.SetGroups("nora", "support-leads"))
 	require.Equal(t, http.StatusOK, g.call(t, http.MethodPost, decisionPath(asked), nora, decision(asked, ledger.Approve)).Status)
-	require.JSONEq(t, `["support-lead"]`, g.Text(`select authority->'roles' from reviews where approval_id = $1`, asked.ApprovalID))
+	require.JSONEq(t, `["sales-operations", "support-lead"]`, g.Text(`select authority->'roles' from reviews where approval_id = $1`, asked.ApprovalID))
 	require.JSONEq(t, `{"groups": ["support-leads"]}`, g.Text(`select authority->'claims' from reviews where approval_id = $1`, asked.ApprovalID))
 }
 

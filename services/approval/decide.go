@@ -26,6 +26,7 @@ type ballot struct {
 	Reason     string
 	Shown      canonical.Digest // the intent hash that the person was shown
 	PageDigest []byte           // of the page, nil through the API
+	Seen       *ledger.Reading  // what the page showed of the target, nil where it showed nothing
 	Token      string           // that led here, "" where none did
 }
 
@@ -61,7 +62,7 @@ func (a *Approval) decide(ctx context.Context, who *identity, b ballot) (ledger.
 	}
 	voted, err := a.votes.Do(ctx, ledger.Vote{
 		CommandID: b.CommandID, TenantID: b.Card.TenantID, RunID: b.Card.RunID, ApprovalID: b.Card.ApprovalID,
-		Decision: b.Decision, Reason: strings.TrimSpace(b.Reason), Channel: who.Channel, Shown: b.Shown, PageDigest: b.PageDigest,
+		Decision: b.Decision, Reason: strings.TrimSpace(b.Reason), Channel: who.Channel, Shown: b.Shown, PageDigest: b.PageDigest, Seen: b.Seen,
 		Token: hash, Terms: rule.Kept, Quorum: rule.Least, Reviewer: b.Tenant.reviewer(who, right),
 		Effect: ledger.EffectRequest{Connector: snapshot.Connector, Operation: snapshot.Operation,
 			TargetSystem: snapshot.TargetSystem, TargetRecord: snapshot.TargetRecord},

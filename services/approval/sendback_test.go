@@ -64,5 +64,18 @@ func TestSendBack(t *testing.T) { // A18
 		require.Equal(t, http.StatusOK, g.call(t, http.MethodPost, decisionPath(asked), nora, body).Status)
 	})
 
+	t.Run("ThePageOffersItAsLongAsThereAreRounds", func(t *testing.T) {
+		browser := g.signedIn("nora")
+		asked := g.waiting("page")
+		require.Contains(t, browser.get(cardPath(asked)).Body, `value="send_back"`)
+		require.Equal(t, http.StatusUnprocessableEntity, browser.decide(asked, ledger.SendBack, " ").Status)
+		page := browser.decide(asked, ledger.SendBack, "Another amount.")
+		require.Contains(t, page.Says(), "Sent back. Whoever proposed it is told why")
+		require.Contains(t, page.Says(), "Sent the proposal back to whoever made it")
+		require.Equal(t, "superseded 1 0", g.state(asked))
+		last := g.waits("page-final", func(p *servicetest.Proposal) { p.ActionType = "payment.refund.final" })
+		require.NotContains(t, browser.get(cardPath(last)).Body, `value="send_back"`)
+	})
+
 	require.Equal(t, contracts.DecisionSendBack, ledger.SendBack)
 }

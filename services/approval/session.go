@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/alexedwards/scs/pgxstore"
 	"github.com/alexedwards/scs/v2"
@@ -164,6 +165,8 @@ type shown struct {
 	Digest []byte
 	Hash   string // of the intent
 	Cut    bool   // a value was not shown whole
+	Target string // what was shown of the target (targetShown), "" for nothing
+	ReadAt time.Time
 }
 
 func (w *web) putShown(ctx context.Context, approval uuid.UUID, s shown) {

@@ -42,7 +42,7 @@ func (g *gate) acts(key string, changes ...func(*servicetest.Proposal)) (path st
 func TestUnattended(t *testing.T) { // P4, D14
 	t.Parallel()
 	g := newGate(t)
-	dora, rita, nora := g.signedIn("dora"), g.signedIn("rita"), g.signedIn("nora")
+	dora, rita, carl := g.signedIn("dora"), g.signedIn("rita"), g.signedIn("carl")
 	back := func(b *browser, path, reason string) seen {
 		form := b.get(path).form(t, path+"/take-back")
 		form.Set("reason", reason)
@@ -87,12 +87,12 @@ where run_id = $1`, ledger.RunID(ledgertest.Tenant, "late"))
 
 	t.Run("ToOthersThereIsNoSuchCase", func(t *testing.T) {
 		path := g.acts("hidden")
-		require.Equal(t, http.StatusNotFound, nora.get(path).Status)
-		require.NotContains(t, nora.get("/unattended").Body, path)
+		require.Equal(t, http.StatusNotFound, carl.get(path).Status)
+		require.NotContains(t, carl.get("/unattended").Body, path)
 		form := dora.get(path).form(t, path+"/take-back")
-		form.Set("csrf", nora.get("/").form(t, "/sign-out").Get("csrf"))
+		form.Set("csrf", carl.get("/").form(t, "/sign-out").Get("csrf"))
 		form.Set("reason", "x")
-		require.Equal(t, http.StatusNotFound, nora.post(path+"/take-back", form).Status)
+		require.Equal(t, http.StatusNotFound, carl.post(path+"/take-back", form).Status)
 		require.Equal(t, "pending", g.Look("hidden").State)
 	})
 
@@ -145,7 +145,7 @@ from exception_uses where run_id = $1`, ledger.RunID(ledgertest.Tenant, "right")
 		path := "/v1/unattended/" + ledger.RunID(ledgertest.Tenant, "api").String()
 		sample := g.Text(`select sample_id::text from exception_uses where run_id = $1`, ledger.RunID(ledgertest.Tenant, "api"))
 		right := contracts.JudgementRequest{SampleID: sample, Verdict: contracts.VerdictRight}
-		require.Equal(t, http.StatusNotFound, g.call(t, http.MethodPost, path+"/judgement", g.token("nora").AccessToken, right).Status)
+		require.Equal(t, http.StatusNotFound, g.call(t, http.MethodPost, path+"/judgement", g.token("carl").AccessToken, right).Status)
 		require.Equal(t, http.StatusForbidden, g.call(t, http.MethodPost, path+"/judgement", g.token("rita").AccessToken, right).Status)
 		require.Equal(t, http.StatusOK, g.call(t, http.MethodPost, path+"/judgement", token, right).Status)
 		require.Equal(t, http.StatusOK, g.call(t, http.MethodPost, path+"/withdrawal", token, contracts.WithdrawalRequest{Reason: "no"}).Status)

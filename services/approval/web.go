@@ -28,8 +28,9 @@ var files embed.FS
 // request (A3).
 //
 // A page, by file: session.go (what is kept of a visitor), csrf.go (was a form ours), web_queue.go, web_card.go, web_view.go,
-// web_batch.go and web_unattended.go (what is shown), web_watch.go (has it changed), web_text.go (how the text of others is shown),
-// web_decide.go (forms), web_reply.go (how
+// web_batch.go and web_unattended.go (what is shown; web_change.go: beside what the target holds, web_since.go: what has changed,
+// web_rules.go: what runs again, web_steps.go and web_run.go: what happened), web_watch.go (has it changed), web_text.go (how the
+// text of others is shown), web_decide.go (forms), web_reply.go (how
 // an answer is written).
 type web struct {
 	a        *Approval
@@ -99,6 +100,7 @@ func (w *web) routes(mux *http.ServeMux) {
 	page(http.MethodGet, "/unattended/{run}", w.signedIn(w.casePage))
 	page(http.MethodPost, "/unattended/{run}/take-back", w.form(w.takeBackForm))
 	page(http.MethodPost, "/unattended/{run}/judgement", w.form(w.judgeForm))
+	page(http.MethodGet, runPath+"{tenant}/{run}", w.signedIn(w.runPage))
 	page(http.MethodGet, linkPath+"{token}", w.linkPage)
 	page(http.MethodGet, "/sign-in", w.signIn)
 	page(http.MethodGet, callbackPath, w.callback)

@@ -91,7 +91,7 @@ func (w *web) rememberBatch(r *http.Request, v *batchView) {
 	w.forgetPages(r.Context(), len(v.Items))
 	for _, item := range v.Items {
 		digest := sha256.Sum256(append(item.View.IntentHash[:], whole...))
-		w.putShown(r.Context(), item.View.ApprovalID, shown{Digest: digest[:], Hash: item.View.IntentHash.String()})
+		w.putShown(r.Context(), item.View.ApprovalID, item.View.shown(digest[:]))
 	}
 }
 
@@ -164,11 +164,15 @@ func (t *tenant) decidedAlone(card *ledger.Card) string {
 // notWhole says what of a request cannot be seen at a glance, "" where all can. It has been rendered before.
 func (v *cardView) notWhole() string {
 	for _, f := range v.Change {
-		if utf8.RuneCountInString(f.Value) > longestTogether {
+		if max(utf8.RuneCountInString(f.Proposed), utf8.RuneCountInString(f.Now)) > longestTogether {
 			return "A value is too long to be shown among others."
 		}
 	}
 	switch e := v.Eye; {
+	case v.Held.Gone, v.Held.Moved:
+		return "Its target has changed since the proposal was made."
+	case len(v.Looks) > 0:
+		return "It was decided before and came back: the card says what has changed since."
 	case e.Cut > 0:
 		return "A value is not shown whole."
 	case e.Hidden > 0:

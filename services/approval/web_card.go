@@ -2,8 +2,10 @@ package approval
 
 import (
 	"crypto/sha256"
+	"errors"
 	"html/template"
 	"net/http"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -13,6 +15,8 @@ import (
 // cardPage is the card: what was rendered, and the forms of this visit around it.
 type cardPage struct {
 	View     *cardView
+	Head     template.HTML // what it is, in one look
+	Since    template.HTML // what has changed since it was decided before, "" where it never was
 	Main     template.HTML // what is decided about
 	After    template.HTML // what came of it, and the history
 	Who      *identity
@@ -22,11 +26,13 @@ type cardPage struct {
 	Reason   string // as it was typed
 	Problem  string // why the last form did not count
 	Mine     *ledger.Cast
-	For      string // whom the person decides for, "" where it is for themself
-	Hint     string // what will stand in the way, before anything is typed
-	SignIn   string // where that is put right, "" where it cannot be
-	Open     bool   // it waits, and the person may decide
-	Approve  bool   // approving is offered
+	For      string        // whom the person decides for, "" where it is for themself
+	Hint     string        // what will stand in the way, before anything is typed
+	SignIn   string        // where that is put right, "" where it cannot be
+	Open     bool          // it waits, and the person may decide
+	Approve  bool          // approving is offered
+	SendBack bool          // sending back is offered
+	Within   time.Duration // how long a better proposal is then awaited
 	Withdraw bool
 }
 
@@ -51,34 +57,84 @@ func (w *web) find(r *http.Request, who *identity) (*tenant, *ledger.Card, error
 // card makes the page and remembers its digest: a decision says which page it was made on.
 func (w *web) card(r *http.Request, who *identity, t *tenant, card *ledger.Card, status int, problem,
 	typed string) *reply {
-	v, err := t.view(card, r.URL.Query().Get("full") == "1")
+	v, err := w.view(r, t, card)
 	if err != nil {
 		return w.failure(err)
 	}
 	p := &cardPage{View: v, Who: who, WhoID: who.id(t), CSRF: w.formToken(r.Context()), Command: uuid.NewString(),
 		Reason:  typed,
 		Problem: problem}
-	if p.Main, err = w.part("card-main", v); err == nil {
-		p.After, err = w.part("card-after", v)
-	}
-	if err != nil {
+	if err := w.parts(p, t); err != nil {
 		return w.failure(err)
 	}
 	w.offer(p, t)
 	if p.Open {
-		w.putShown(r.Context(), card.ApprovalID, shown{Digest: digestOf(v, p), Hash: card.IntentHash.String(),
-			Cut: v.Eye.Cut > 0})
+		w.putShown(r.Context(), card.ApprovalID, shownOf(v, p))
 	}
 	return &reply{Status: status, title: "Request: " + human(card.ActionType), name: "card", data: p, eye: v.Eye,
 		live: "/approvals/" + card.ApprovalID.String() + "/state", etag: cardMark(card)}
+}
+
+// view is the card with what the rest of the run's record says.
+func (w *web) view(r *http.Request, t *tenant, card *ledger.Card) (*cardView, error) {
+	v, err := t.view(card, r.URL.Query().Get("full") == "1")
+	if err != nil {
+		return nil, err
+	}
+	if v.Origin, err = w.a.originOfEvent(r.Context(), t, card); err != nil {
+		return nil, err
+	}
+	explained, err := w.a.env.Ledger.Explain(r.Context(), card.TenantID, card.RunID)
+	if err != nil {
+		return nil, err
+	}
+	steps, err := ledger.Timeline(explained)
+	v.Steps = stepsOf(steps)
+	return v, err
+}
+
+// parts renders what says something about the request. Where it comes back, what has changed comes first (A17).
+func (w *web) parts(p *cardPage, t *tenant) error {
+	since, err := t.sinceOf(p.View, p.Who)
+	if err != nil {
+		return err
+	}
+	if since != nil {
+		if p.Since, err = w.part("card-since", sincePage{p.View, since}); err != nil {
+			return err
+		}
+	}
+	var errs [3]error
+	p.Head, errs[0] = w.part("card-head", p.View)
+	p.Main, errs[1] = w.part("card-main", p.View)
+	p.After, errs[2] = w.part("card-after", p.View)
+	return errors.Join(errs[:]...)
+}
+
+// sincePage is what the part about changes is made of.
+type sincePage struct {
+	*cardView
+	Since *sinceView
+}
+
+func shownOf(v *cardView, p *cardPage) shown { return v.shown(digestOf(v, p)) }
+
+// shown is what is remembered of a page of this digest that shows the request.
+func (v *cardView) shown(digest []byte) shown {
+	s := shown{Digest: digest, Hash: v.IntentHash.String(), Cut: v.Eye.Cut > 0, Target: targetShown(v.Reading)}
+	if v.Reading != nil {
+		s.ReadAt = v.Reading.ReadAt
+	}
+	return s
 }
 
 // digestOf is SHA-256 over the intent's hash and the parts of the page that say something about the request.
 func digestOf(v *cardView, p *cardPage) []byte {
 	sum := sha256.New()
 	sum.Write(v.IntentHash[:])
-	sum.Write([]byte(p.Main))
-	sum.Write([]byte(p.After))
+	for _, part := range []template.HTML{p.Head, p.Since, p.Main, p.After} {
+		sum.Write([]byte(part))
+	}
 	return sum.Sum(nil)
 }
 
@@ -92,6 +148,8 @@ func (w *web) offer(p *cardPage, t *tenant) {
 		return
 	}
 	p.Open, p.Approve = true, p.View.Eye.Cut == 0
+	revisions := t.revisions(card)
+	p.SendBack, p.Within = revisions.Left(card.Revision), revisions.Within
 	no := t.mayDecide(p.Who, card, want{Decision: ledger.Approve, Reason: "-"}, w.a.settings.RolesMaxAge)
 	if no == nil {
 		w.offerNow(p, t)

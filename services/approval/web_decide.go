@@ -42,14 +42,27 @@ func formIDs(command, hash string) (uuid.UUID, canonical.Digest, error) {
 // fromShown takes the page that the person was shown last into the ballot, or says why that was not what they decide about.
 func (w *web) fromShown(r *http.Request, who *identity, b *ballot) (problem string) {
 	page, ok := w.wasShown(r.Context(), b.Card.ApprovalID)
+	waits := b.Card.State == "pending" && voteOf(b.Card, who) == nil
 	switch {
-	case !ok && b.Card.State == "pending" && voteOf(b.Card, who) == nil, ok && page.Hash != b.Shown.String():
+	case !ok && waits, ok && page.Hash != b.Shown.String():
 		return "This is not the page that you were shown last. Nothing was decided: look at it as it is now, then decide."
+	case ok && waits && page.Target != targetShown(b.Card.Reading):
+		return "What the target holds has changed since you were shown it. Nothing was decided: look at it as it is now, then decide."
 	case page.Cut && b.Decision == ledger.Approve:
 		return "A value was not shown whole. Nothing was decided: open the full values, then decide."
 	}
-	b.PageDigest = page.Digest
+	b.PageDigest, b.Seen = page.Digest, page.seen(b.Card.Reading)
 	return ""
+}
+
+// seen is what the page showed of the target: the values are those that are known now, or the decision would have been refused.
+func (s *shown) seen(now *ledger.Reading) *ledger.Reading {
+	if s.Target == "" || !now.Answered() {
+		return nil
+	}
+	seen := *now
+	seen.ReadAt = s.ReadAt
+	return &seen
 }
 
 // voteOf is the person's vote, cast by themself or for them.

@@ -35,7 +35,7 @@ type caseView struct {
 	Eye    *eye
 	Tenant string
 	Amount string
-	Change []field
+	Change []compared
 	Why    []reason
 }
 
@@ -75,7 +75,7 @@ func (w *web) unattendedCase(r *http.Request, who *identity, t *tenant, u *ledge
 		return w.failure(fmt.Errorf("read the intent of run %s: %w", u.RunID, err))
 	}
 	v := &caseView{Unattended: u, Eye: &eye{Full: r.URL.Query().Get("full") == "1"}, Tenant: t.DisplayName, Amount: moneyOf(s.Change),
-		Change: fieldsOf(s.Change), Why: reasonsOf(u.Reasons)}
+		Change: compare(s.Change, nil), Why: reasonsOf(u.Reasons)}
 	p := &casePage{View: v, Who: who, WhoID: who.id(t), CSRF: w.formToken(r.Context()), Command: uuid.NewString(), Problem: problem,
 		Reason: typed, Sample: t.waitingSample(who, u)}
 	if p.Main, err = w.part("case-main", v); err != nil {

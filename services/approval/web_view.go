@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"html/template"
 	"net/url"
 	"time"
 
@@ -20,30 +21,43 @@ type cardView struct {
 	*ledger.Card
 	Eye         *eye
 	Tenant      string
-	State       string // as a person reads it
+	Zone        *time.Location // of the tenant, nil for UTC alone
+	State       string         // as a person reads it
 	Action      *config.Action
 	Terms       terms
 	Stages      []contracts.ReviewStage
+	Deciders    []decider
 	Amount      string // "250 EUR", where the change has one
-	Change      []field
+	Purpose     string
+	Payer       string
+	Change      []compared
+	Held        heldView
 	Current     string
 	Evidence    []evidence
 	Assumptions []string
 	Uncertainty string
+	Model       modelView
 	Workflow    string
 	PolicyThen  string // that was active when the intent was submitted
 	Destination string
-	Model       string
 	Why         []reason
+	Problems    []string
 	Execution   string
-	Told        []told
+	Rules       []string
+	Origin      origin
+	Steps       []step
+
+	snapshot *intent.Snapshot
 }
 
-// field is one member of the proposed change.
-type field struct {
-	Name, Value string
-	Nested      bool
+// modelView is what the model said, and which it was.
+type modelView struct {
+	Draft, Label, Score string
+	Facts               []fact
 }
+
+// fact is one member of something that is told as it is.
+type fact struct{ Name, Value string }
 
 // evidence is one thing that the proposer read; Link is "" unless it is http or https.
 type evidence struct {
@@ -59,12 +73,6 @@ type reason struct {
 	Message string `json:"message"`
 }
 
-// told is one line of the history.
-type told struct {
-	At                      time.Time
-	Actor, Move, To, Detail string
-}
-
 // view reads the canonical intent that would be approved, and nothing else says what would be done (A11).
 func (t *tenant) view(card *ledger.Card, full bool) (*cardView, error) {
 	s, err := intent.Read(card.Canonical, card.IntentHash)
@@ -72,11 +80,14 @@ func (t *tenant) view(card *ledger.Card, full bool) (*cardView, error) {
 		return nil, fmt.Errorf("read the intent of approval %s: %w", card.ApprovalID, err)
 	}
 	rule := t.termsOf(card)
-	v := &cardView{Card: card, Eye: &eye{Full: full}, Tenant: t.DisplayName, State: stateNow(&card.ApprovalSummary),
-		Action: t.actions[card.ActionType], Terms: rule, Stages: stagesOf(ledger.Fold(rule.All, card.Cast)), Amount: moneyOf(s.Change),
-		Change:  fieldsOf(s.Change),
+	v := &cardView{Card: card, Eye: &eye{Full: full}, Tenant: t.DisplayName, Zone: t.TimeZone, State: stateNow(&card.ApprovalSummary),
+		Action: t.actions[card.ActionType], Terms: rule, Stages: stagesOf(ledger.Fold(rule.All, card.Cast)),
+		Deciders: t.deciders(card, rule), Amount: moneyOf(s.Change),
 		Current: s.CurrentVersion, Uncertainty: s.Uncertainty, Workflow: s.WorkflowVersion, PolicyThen: s.PolicyVersion,
-		Destination: s.Destination, Model: factsOf(card.Model), Execution: ledger.ExecutionStatus(card.Effects)}
+		Destination: s.Destination, Why: reasonsOf(card.Reasons), Problems: t.problemsOf(card, s),
+		Execution: ledger.ExecutionStatus(card.Effects), Rules: t.rerunRules(card, s), snapshot: s}
+	v.Change, v.Held = compare(s.Change, card.Reading), t.heldOf(s, card.Reading)
+	v.Held.Changed = changedOf(v.Change)
 	for _, e := range s.Evidence {
 		v.Evidence = append(v.Evidence, evidence{Evidence: e, Link: webAddress(e.URL)})
 	}
@@ -86,25 +97,34 @@ func (t *tenant) view(card *ledger.Card, full bool) (*cardView, error) {
 			v.Assumptions = append(v.Assumptions, textOf(item))
 		}
 	}
-	v.Why = reasonsOf(card.Reasons)
-	for _, h := range card.History {
-		v.Told = append(v.Told, told{At: h.At, Actor: h.Actor, Move: h.Move, To: text0(h.To), Detail: factsOf(h.Facts)})
-	}
+	v.declared(s)
 	return v, nil
 }
 
-// fieldsOf are the members of a change in canonical order. Numbers are the exact decimals that were hashed.
-func fieldsOf(change canonical.Value) []field {
-	if change.Kind() != canonical.Object {
-		return []field{{Name: "(the whole change)", Value: textOf(change), Nested: true}}
+// declared takes out of the change what the action type says that it has for reviewers.
+func (v *cardView) declared(s *intent.Snapshot) {
+	var at config.Card
+	if v.Action != nil {
+		at = v.Action.Card
 	}
-	var fields []field
-	for name, value := range change.Members() {
-		nested := value.Kind() == canonical.Object || value.Kind() == canonical.Array
-		fields = append(fields, field{Name: name, Value: textOf(value), Nested: nested})
+	take := func(pointer string) string {
+		value, there := s.Change.Pointer(pointer)
+		if pointer == "" || !there {
+			return ""
+		}
+		return textOf(value)
 	}
-	return fields
+	v.Purpose, v.Payer = take(at.Purpose), take(at.PayingEntity)
+	v.Model = modelView{Draft: take(at.Draft), Label: take(at.Label), Score: take(at.Score)}
+	if model, err := canonical.Parse(v.Card.Model); err == nil && model.Kind() == canonical.Object {
+		for name, value := range model.Members() {
+			v.Model.Facts = append(v.Model.Facts, fact{human(name), textOf(value)})
+		}
+	}
 }
+
+// When is an exact time in UTC, and in the tenant's zone where it has one.
+func (v *cardView) When(at time.Time) template.HTML { return inZone(at, v.Zone) }
 
 // textOf is a string as it is, and everything else as indented JSON.
 func textOf(v canonical.Value) string {

@@ -26,6 +26,20 @@ func utc(t time.Time) template.HTML {
 	return template.HTML(`<time datetime="` + t.Format(time.RFC3339) + `">` + words + `</time>`) //nolint:gosec // a time
 }
 
+// inZone is utc with the time of the zone besides, where there is one.
+func inZone(t time.Time, zone *time.Location) template.HTML {
+	if t.IsZero() || zone == nil {
+		return utc(t)
+	}
+	const layout = "15:04:05"
+	local := t.In(zone)
+	words := local.Format(layout) + " " + zone.String()
+	if local.YearDay() != t.UTC().YearDay() {
+		words = local.Format("Mon 2 Jan "+layout) + " " + zone.String()
+	}
+	return utc(t) + template.HTML(" ("+template.HTMLEscapeString(words)+")") //nolint:gosec // a time and the name of a zone
+}
+
 // span is a duration in words, by its two largest units.
 func span(d time.Duration) string {
 	if d < time.Second {

@@ -336,7 +336,7 @@ func (d *documented) approvals(t *testing.T) {
 
 // unattended is a case that a rule lets act: it is held, taken back, and looked at.
 func (d *documented) unattended(t *testing.T) {
-	dora, nora := d.token(t, "dora"), d.token(t, "nora")
+	dora, carl := d.token(t, "dora"), d.token(t, "carl")
 	proposal := proposalOf("crm.contact.update", "crm", "c-1003", `{"fields":{"company":"Lovelace Ltd"}}`)
 	d.do(t, 202, call{method: "POST", path: eventsPath, values: []string{"crm-enrichment"}, token: d.r.APIKey,
 		header: map[string]string{"Idempotency-Key": "u-1"}, body: `{"event_id":"u-1","proposal":` + proposal + `}`})
@@ -355,7 +355,7 @@ func (d *documented) unattended(t *testing.T) {
 	to := func(token, what, body string) call {
 		return call{method: "POST", path: "/v1/unattended/{run}/" + what, values: []string{held.RunID}, token: token, body: body}
 	}
-	d.do(t, 404, to(nora, "withdrawal", `{"reason":"not for me to see"}`))
+	d.do(t, 404, to(carl, "withdrawal", `{"reason":"not for me to see"}`))
 	takeBack := to(dora, "withdrawal", `{"reason":"the contact asked us not to"}`)
 	require.True(t, decoded[contracts.TakeBackAnswer](t, d.do(t, 200, takeBack)).TakenBack)
 	d.do(t, 200, takeBack)

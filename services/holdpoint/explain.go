@@ -6,6 +6,8 @@ import (
 	"io"
 	"strings"
 	"time"
+
+	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
 // explained is the part of a run's record that people are shown first; --json shows all of it.
@@ -85,11 +87,11 @@ type explained struct {
 			Evidence string
 		}
 	}
-	History []struct {
-		At       time.Time
-		Actor    string
-		Move     string
-		From, To string
+	Readings []struct {
+		At      time.Time `json:"read_at"`
+		Found   bool
+		Version string
+		Error   string
 	}
 }
 
@@ -142,10 +144,17 @@ func explain(out io.Writer, all json.RawMessage, raw bool) error {
 			p.line("          lookup at %s: %s   %s", stamp(l.At), l.Verdict, l.Evidence)
 		}
 	}
-	for _, h := range e.History {
-		p.line("history   %s   %s   %s%s%s", stamp(h.At), h.Actor, h.Move, after("   ", h.From), after(" -> ", h.To))
+	for _, g := range e.Readings {
+		held := "not there"
+		switch {
+		case g.At.IsZero():
+			held = "not read yet"
+		case g.Found:
+			held = "found"
+		}
+		p.line("target    %s   %s%s%s", stamp(g.At), held, after("   version ", g.Version), after("   last try: ", g.Error))
 	}
-	return nil
+	return p.timeline(all)
 }
 
 // printCorrections tells what the run corrects, and what corrected it (K10).
@@ -159,6 +168,16 @@ func (e *explained) printCorrections(p printer) {
 	for _, c := range e.CorrectedBy {
 		p.line("corrected %s   under key %s   by %s: %s", stamp(c.At), c.Key, c.By, c.Reason)
 	}
+}
+
+// timeline tells what happened in its order, as the page of the run does.
+func (p printer) timeline(all json.RawMessage) error {
+	steps, err := ledger.Timeline(all)
+	for _, s := range steps {
+		what := strings.TrimPrefix(s.What, "step_")
+		p.line("history   %s   %s   %s%s%s", stamp(s.At), s.Actor, what, after("   ", s.From), after(" -> ", s.To))
+	}
+	return err
 }
 
 type printer struct{ out io.Writer }

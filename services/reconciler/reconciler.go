@@ -1,6 +1,6 @@
 // Package reconciler settles what is unknown by reading, and only by reading: the one thing it may cause to be
 // written is a retry under the same idempotency key, where the provider's profile makes that safe (R1, D13).
-// decide.go holds the decisions, scan.go what is due, look.go what is read and stored.
+// decide.go holds the decisions, scan.go what is due, look.go what is read and stored, readings.go what is read for reviewers.
 package reconciler
 
 import (
@@ -40,11 +40,16 @@ type Reconciler struct {
 	// hold is how long an effect that was taken up stays this replica's to look at: its batch is read in
 	// batchSize / atOnce = 2 rounds of at most one timeout each.
 	hold    time.Duration
+	longest time.Duration // that one read can take
 	wake    chan struct{}
 	settled metric.Int64Counter
+	// readable are the action types whose targets are read for reviewers, by "tenant/connector" (readings.go).
+	readable     map[string][]ledger.ActionRef
+	wakeReadings chan struct{}
 
 	mu      sync.Mutex
 	busy    map[string]bool // connectors whose last batch is still being read
+	reading map[string]bool // likewise, for reviewers
 	working sync.WaitGroup
 }
 
@@ -59,6 +64,7 @@ type target struct {
 type reader interface {
 	Declared(operation string) (*config.Operation, bool)
 	Reconcile(ctx context.Context, op connector.Operation) connector.LookupResult
+	ReadHeld(ctx context.Context, op connector.Operation) (connector.Reading, error)
 }
 
 func newReader(c *config.Connector) (reader, error) {
@@ -70,7 +76,8 @@ func newReader(c *config.Connector) (reader, error) {
 
 // New compiles every tenant's connectors.
 func New(env *service.Env) (*Reconciler, error) {
-	r := &Reconciler{env: env, targets: map[string]*target{}, busy: map[string]bool{}, wake: make(chan struct{}, 1)}
+	r := &Reconciler{env: env, targets: map[string]*target{}, busy: map[string]bool{}, wake: make(chan struct{}, 1),
+		readable: readable(env.Config), reading: map[string]bool{}, wakeReadings: make(chan struct{}, 1)}
 	longest := time.Duration(0)
 	for _, t := range env.Config.Tenants {
 		actions := map[string]*config.Action{}
@@ -89,7 +96,8 @@ func New(env *service.Env) (*Reconciler, error) {
 			}
 		}
 	}
-	r.hold = batchSize/atOnce*min(longest, longestRead) + holdMargin
+	r.longest = min(longest, longestRead)
+	r.hold = batchSize/atOnce*r.longest + holdMargin
 	counter, err := env.Meter.Int64Counter("holdpoint_reconciled_total")
 	r.settled = counter
 	return r, err
@@ -106,6 +114,9 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		}},
 		service.Named{Name: "reconciler draws", Runner: service.Loop{
 			Name: "draws", Log: r.env.Log, Pause: drawsPause, Once: r.returnDraws,
+		}},
+		service.Named{Name: "reconciler readings", Runner: service.Loop{
+			Name: "readings", Log: r.env.Log, Pause: readingsPause, Wake: r.wakeReadings, Once: r.readTargets,
 		}},
 	)
 	r.working.Wait() // reads end with the context, and storing ends by itself

@@ -68,9 +68,11 @@ func (r *Reconciler) setBusy(name string, busy bool) {
 }
 
 // again has the next scan come at once.
-func (r *Reconciler) again() {
+func (r *Reconciler) again() { wakeUp(r.wake) }
+
+func wakeUp(loop chan<- struct{}) {
 	select {
-	case r.wake <- struct{}{}:
+	case loop <- struct{}{}:
 	default:
 	}
 }

@@ -1,0 +1,188 @@
+package approval
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/holdpoint/holdpoint/pkg/canonical"
+	"github.com/holdpoint/holdpoint/pkg/intent"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
+)
+
+// sinceView is what has changed since somebody decided an earlier request of the run (A17).
+type sinceView struct {
+	Eye      *eye
+	By       string
+	Mine     bool
+	At       time.Time
+	Decision string
+	Why      []reason // why it came back
+	Groups   []sinceGroup
+}
+
+// sinceGroup is one part of the card with its differences; there is none without any.
+type sinceGroup struct {
+	Title string
+	Rows  []difference
+}
+
+// difference is one thing then and now, "" where it was not there.
+type difference struct {
+	What, Then, Now string
+	Code            bool
+}
+
+// sinceOf compares the card with the page on which an earlier request of the run was decided: the viewer's own latest one, or else the
+// latest of all. It is nil where there was none.
+func (t *tenant) sinceOf(v *cardView, who *identity) (*sinceView, error) {
+	if len(v.Looks) == 0 {
+		return nil, nil
+	}
+	mine := slices.IndexFunc(v.Looks, func(l ledger.Look) bool { return l.Issuer == who.Issuer && l.Subject == who.Subject })
+	look := &v.Looks[max(mine, 0)]
+	then, err := intent.Read(look.Canonical, look.IntentHash)
+	if err != nil {
+		return nil, fmt.Errorf("read the intent that %s decided before: %w", look.ReviewerID, err)
+	}
+	s := &sinceView{Eye: v.Eye, By: look.ReviewerID, Mine: mine >= 0, At: look.At, Decision: look.Decision,
+		Why: newReasons(reasonsOf(look.Reasons), v.Why)}
+	s.group("What would be done", intentDifferences(then, v.snapshot))
+	s.group("What the target holds", heldDifferences(look.Seen, v.Reading))
+	s.group("Evidence", evidenceDifferences(then.Evidence, v.snapshot.Evidence, look.At, v.Now))
+	s.group("Policy", differ("Policy version", look.PolicyVersion, v.PolicyVersion, nil))
+	return s, nil
+}
+
+func (s *sinceView) group(title string, rows []difference) {
+	if len(rows) > 0 {
+		s.Groups = append(s.Groups, sinceGroup{title, rows})
+	}
+}
+
+func differ(what, then, now string, rows []difference) []difference {
+	if then == now {
+		return rows
+	}
+	return append(rows, difference{What: what, Then: then, Now: now})
+}
+
+// newReasons are those that were not given before; where all were, they are the reasons again.
+func newReasons(then, now []reason) []reason {
+	fresh := slices.DeleteFunc(slices.Clone(now), func(r reason) bool { return slices.Contains(then, r) })
+	if len(fresh) == 0 {
+		return now
+	}
+	return fresh
+}
+
+// intentDifferences are those between two revisions; of one and the same intent there are none.
+func intentDifferences(then, now *intent.Snapshot) []difference {
+	rows := leafDifferences(then.Change, now.Change)
+	rows = differ("Target", then.TargetSystem+" · "+then.TargetRecord, now.TargetSystem+" · "+now.TargetRecord, rows)
+	rows = differ("Expected version", then.CurrentVersion, now.CurrentVersion, rows)
+	rows = differ("Sent to", then.Destination, now.Destination, rows)
+	rows = differ("Stated uncertainty", then.Uncertainty, now.Uncertainty, rows)
+	rows = differ("Workflow version", then.WorkflowVersion, now.WorkflowVersion, rows)
+	for _, part := range [][2]string{{"Assumptions", "/assumptions"}, {"Model", "/model"}} {
+		a, _ := then.Tree.Pointer(part[1])
+		b, _ := now.Tree.Pointer(part[1])
+		if !a.Equal(b) {
+			rows = append(rows, difference{part[0], textOf(a), textOf(b), true})
+		}
+	}
+	return rows
+}
+
+// leafDifferences compares two values leaf by leaf.
+func leafDifferences(then, now canonical.Value) []difference {
+	var rows []difference
+	for pointer, value := range now.Leaves() {
+		before, there := then.Pointer(pointer)
+		if there && before.Equal(value) {
+			continue
+		}
+		row := difference{What: nameOf(pointer), Now: textOf(value), Code: nested(value) || nested(before)}
+		if there {
+			row.Then = textOf(before)
+		}
+		rows = append(rows, row)
+	}
+	for pointer, value := range then.Leaves() {
+		if _, there := now.Pointer(pointer); !there {
+			rows = append(rows, difference{What: nameOf(pointer), Then: textOf(value), Code: nested(value)})
+		}
+	}
+	return rows
+}
+
+// heldDifferences are those of what the target held when somebody decided and what it holds now.
+func heldDifferences(then, now *ledger.Reading) []difference {
+	if then.Same(now) {
+		return nil
+	}
+	rows := differ("Version", heldVersion(then), heldVersion(now), nil)
+	before, _ := heldValues(then)
+	after, comparable := heldValues(now)
+	if !comparable || !then.Answered() {
+		return rows
+	}
+	for pointer, value := range after.Members() {
+		if was, there := before.Get(pointer); !there || !was.Equal(value) {
+			row := difference{What: nameOf(pointer), Now: textOf(value), Code: nested(value) || nested(was)}
+			if there {
+				row.Then = textOf(was)
+			}
+			rows = append(rows, row)
+		}
+	}
+	for pointer, was := range before.Members() {
+		if _, there := after.Get(pointer); !there {
+			rows = append(rows, difference{What: nameOf(pointer), Then: textOf(was), Code: nested(was)})
+		}
+	}
+	return rows
+}
+
+func heldVersion(r *ledger.Reading) string {
+	switch {
+	case !r.Answered():
+		return "was not read"
+	case !r.Found:
+		return "the target was not there"
+	}
+	return r.Version
+}
+
+// evidenceDifferences compares what was cited by source; the same evidence is older now.
+func evidenceDifferences(then, now []intent.Evidence, at, clock time.Time) []difference {
+	told := func(e intent.Evidence, when time.Time) string {
+		return "version " + e.Version + ", " + since(when, e.ObservedAt)
+	}
+	before := map[string]string{}
+	for _, e := range then {
+		before[e.Source] = told(e, at)
+	}
+	var rows []difference
+	for _, e := range now {
+		rows = differ(e.Source, before[e.Source], told(e, clock), rows)
+		delete(before, e.Source)
+	}
+	for _, e := range then {
+		if was, gone := before[e.Source]; gone {
+			rows = append(rows, difference{What: e.Source, Then: was})
+		}
+	}
+	return rows
+}
+
+// targetShown names what a page showed of the target: another reading with the same values is no other page.
+func targetShown(r *ledger.Reading) string {
+	if !r.Answered() {
+		return ""
+	}
+	said, _ := json.Marshal([]any{r.Found, r.Version, string(r.Held)}) // texts always marshal
+	return canonical.Digest(sha256.Sum256(said)).String()
+}

@@ -1,0 +1,162 @@
+package reconciler
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdpoint/holdpoint/pkg/config"
+	"github.com/holdpoint/holdpoint/pkg/connector"
+	"github.com/holdpoint/holdpoint/pkg/intent"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
+)
+
+// While a request waits for people, its target is read for them, because the approval service may call nobody (A10). A new request's
+// at once, then every five minutes; after a failure in 15 s, 30 s, 1 min, 2 min, 4 min, and every 5 min from then on.
+const (
+	readingsPause  = time.Second
+	readAgain      = 5 * time.Minute
+	readAfterError = 15 * time.Second
+	readBatch      = 16 // of each action type
+	readsAtOnce    = 8  // of one connector
+	longestError   = 300
+)
+
+// readable are the action types whose targets can be read, by "tenant/connector".
+func readable(c *config.Config) map[string][]ledger.ActionRef {
+	all := map[string][]ledger.ActionRef{}
+	for _, t := range c.Tenants {
+		for _, a := range t.Actions {
+			if op := t.Operation(a.Connector, a.Operation); op != nil && op.Read != nil {
+				name := t.ID + "/" + a.Connector
+				all[name] = append(all[name], ledger.ActionRef{TenantID: t.ID, ActionType: a.Type})
+			}
+		}
+	}
+	return all
+}
+
+// readTargets takes up the requests whose targets are due to be read, of every connector that is not being read for requests yet. A
+// connector that hangs holds up no other one, and no lookup.
+func (r *Reconciler) readTargets(ctx context.Context) (bool, error) {
+	var actions []ledger.ActionRef
+	connectors := map[ledger.ActionRef]string{}
+	most := 1
+	for _, name := range r.free() {
+		most = max(most, len(r.readable[name]))
+		for _, action := range r.readable[name] {
+			connectors[action] = name
+			actions = append(actions, action)
+		}
+	}
+	if len(actions) == 0 {
+		return false, nil
+	}
+	// A connector's batch is read in readBatch / readsAtOnce = 2 rounds for each of its action types.
+	hold := time.Duration(most*readBatch/readsAtOnce)*r.longest + holdMargin
+	due, err := r.env.Ledger.TakeReadings(ctx, actions, readBatch, hold)
+	if err != nil {
+		return false, err
+	}
+	batches := map[string][]ledger.Unread{}
+	for _, u := range due {
+		name := connectors[ledger.ActionRef{TenantID: u.TenantID, ActionType: u.ActionType}]
+		batches[name] = append(batches[name], u)
+	}
+	for name, batch := range batches {
+		r.setReading(name, true)
+		r.working.Go(func() {
+			if err := r.readBatch(ctx, batch); err != nil {
+				r.env.Log.Error("what targets hold could not be stored; they are read again", "connector", name, "error", err)
+			}
+			r.setReading(name, false)
+			if len(batch) >= readBatch && ctx.Err() == nil {
+				wakeUp(r.wakeReadings)
+			}
+		})
+	}
+	return false, nil
+}
+
+// free are the connectors that are not being read for requests.
+func (r *Reconciler) free() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.DeleteFunc(slices.Sorted(maps.Keys(r.readable)), func(name string) bool { return r.reading[name] })
+}
+
+func (r *Reconciler) setReading(name string, reading bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.reading[name] = reading
+}
+
+// readBatch reads the targets and stores what they hold.
+func (r *Reconciler) readBatch(ctx context.Context, batch []ledger.Unread) error {
+	results := make([]ledger.ReadResult, len(batch))
+	var group errgroup.Group
+	group.SetLimit(readsAtOnce)
+	for i := range batch {
+		group.Go(func() error {
+			results[i] = r.read(ctx, &batch[i])
+			return nil
+		})
+	}
+	_ = group.Wait() // read reports no errors
+	if ctx.Err() != nil {
+		return nil // what was cut off says nothing
+	}
+	return r.storeReadings(ctx, results)
+}
+
+// read reads one target by a GET.
+func (r *Reconciler) read(ctx context.Context, u *ledger.Unread) ledger.ReadResult {
+	held, err := r.ask(ctx, u)
+	if err != nil {
+		return ledger.ReadResult{Unread: u, Err: short(err.Error()), Again: min(readAfterError<<min(u.Failures, 8), readAgain)}
+	}
+	return ledger.ReadResult{Unread: u, Found: held.Found, Version: held.Version, Held: held.Held, Again: readAgain}
+}
+
+func (r *Reconciler) ask(ctx context.Context, u *ledger.Unread) (connector.Reading, error) {
+	s, err := intent.Read(u.Canonical, u.IntentHash)
+	if err != nil {
+		return connector.Reading{}, err
+	}
+	t := r.targets[u.TenantID+"/"+s.Connector]
+	if t == nil {
+		return connector.Reading{}, fmt.Errorf("connector %s is not configured any more", s.Connector)
+	}
+	ctx, cancel := context.WithTimeout(ctx, longestRead)
+	defer cancel()
+	action, _ := s.Tree.Pointer("/actions/0")
+	id := ledger.OperationID(u.RunID, u.Revision, 1)
+	return t.conn.ReadHeld(ctx, connector.Operation{Name: s.Operation, Action: action, OperationID: id, IdempotencyKey: id,
+		TenantID: u.TenantID, CorrelationID: u.CorrelationID})
+}
+
+// short is one line of at most longestError characters.
+func short(text string) string {
+	if runes := []rune(text); len(runes) > longestError {
+		return string(runes[:longestError]) + "…"
+	}
+	return text
+}
+
+// storeReadings stores what was read. Where some item's data spoils the batch, each is stored by itself.
+func (r *Reconciler) storeReadings(ctx context.Context, results []ledger.ReadResult) error {
+	err := r.env.Ledger.RecordReadings(ctx, results)
+	if err == nil || len(results) == 1 || errors.Is(err, ledger.ErrUnavailable) {
+		return err
+	}
+	var errs []error
+	for i := range results {
+		errs = append(errs, r.storeReadings(ctx, results[i:i+1]))
+	}
+	return errors.Join(errs...)
+}
