@@ -9,19 +9,23 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/canonical"
 )
 
-// policyVersion digests what a decision depends on: actions with the content of their schemas, workflow versions and
-// rules in their order (P2, P7). Comments, layout and the place of a rule in its file do not count.
-func (d *declared) policyVersion() string {
-	content := struct {
-		Actions          []Action
-		Schemas          []canonical.Value
-		WorkflowVersions []string
-		Rules            []Rule
-	}{WorkflowVersions: d.WorkflowVersions}
+// policyContent is all that a decision depends on: actions with the content of their schemas, workflow versions and rules in
+// their order (P2, P7). Comments, layout and the place of a rule in its file are no part of it. Schemas stand beside the
+// actions, in the same order.
+type policyContent[Schema any] struct {
+	Actions          []Action
+	Schemas          []Schema
+	WorkflowVersions []string
+	Rules            []Rule
+}
+
+// digestPolicy fills in the content and its version.
+func (d *declared) digestPolicy() {
+	content := policyContent[canonical.Value]{WorkflowVersions: d.WorkflowVersions}
 	for _, a := range d.Actions {
 		schema, err := canonical.Parse(a.Schema)
 		if err != nil {
-			return "" // the schema is reported, and nothing loads
+			return // the schema is reported, and nothing loads
 		}
 		action := *a
 		action.Schema = nil
@@ -37,6 +41,11 @@ func (d *declared) policyVersion() string {
 	if err != nil {
 		d.loader.add(Position{File: d.folder}, "%v", fmt.Errorf("digesting the policy: %w", err))
 	}
-	sum := sha256.Sum256(data)
+	d.PolicyContent, d.PolicyVersion = data, PolicyVersionOf(data)
+}
+
+// PolicyVersionOf is the version that a policy's content has: the hex SHA-256 of its bytes (P7).
+func PolicyVersionOf(content []byte) string {
+	sum := sha256.Sum256(content)
 	return hex.EncodeToString(sum[:])
 }
