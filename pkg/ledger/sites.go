@@ -36,6 +36,7 @@ var commits = map[string][]string{
 	"return_draws":     {Reconciler},
 	"resolve":          {Operator},
 	"set_kill_switch":  {Operator},
+	"activate_policy":  {Policy, Operator},
 	"sweep":            {Relay},
 	"park":             {Intake, Policy, Dispatcher},
 	"settle_parked":    {Operator},

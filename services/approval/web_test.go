@@ -78,7 +78,7 @@ func TestCard(t *testing.T) {
 		"action": "payment.refund", "amount": "250 EUR", "field": "payment_id p-k",
 		"version": "Expected version none named", "evidence": "payments",
 		"age": "1 minute", "workflow": "support-refunds@2", "reason": "The amount needs the lead.",
-		"policy": "test-policy", "key": "Key k",
+		"policy": g.PolicyVersion, "key": "Key k",
 		"correlation": "ticket-k", "source": "support-refunds", "requester": "rita.requester", "sender": "sent by demo",
 		"hash": asked.IntentHash.String(), "revision": "Revision 1", "decide by": "left",
 		"execute by": "executed within 1 hour of the approval",

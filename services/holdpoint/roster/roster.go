@@ -114,8 +114,8 @@ func makeRelay(_ context.Context, env *service.Env, c Choices) (service.Runner, 
 	return relay.New(env, s)
 }
 
-func makePolicy(_ context.Context, env *service.Env, _ Choices) (service.Runner, error) {
-	return policy.New(env)
+func makePolicy(ctx context.Context, env *service.Env, _ Choices) (service.Runner, error) {
+	return policy.New(ctx, env)
 }
 
 func makeApproval(ctx context.Context, env *service.Env, c Choices) (service.Runner, error) {
