@@ -70,7 +70,7 @@ func (w *web) sections(who *identity, pending, decided []queueRow) []queueSectio
 	mine := queueSection{"mine", "Waiting for you", "Nothing waits for your decision. You are up to date.", nil}
 	others := queueSection{"others", "Waiting for others", "", nil}
 	for _, row := range pending {
-		t := w.a.tenants[row.TenantID]
+		t := w.a.tenant(row.TenantID)
 		may := who.holds(t, row.Audience) || t.actsFor(who, row.Audience, row.Now)
 		if may && !who.answersTo(t, row.RequestedBy) {
 			mine.Rows = append(mine.Rows, row)
@@ -93,7 +93,7 @@ func (w *web) list(r *http.Request, who *identity, f ledger.ApprovalFilter) ([]q
 	}
 	rows := make([]queueRow, len(found))
 	for i := range found {
-		t := w.a.tenants[found[i].TenantID]
+		t := w.a.tenant(found[i].TenantID)
 		rows[i] = queueRow{ApprovalSummary: &found[i], Quorum: t.termsOf(&ledger.Card{ApprovalSummary: found[i]}).Quorum,
 			State: stateNow(&found[i])}
 		if action := t.actions[found[i].ActionType]; action != nil {

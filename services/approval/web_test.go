@@ -215,7 +215,7 @@ func TestEvidenceLinks(t *testing.T) {
 	asked := g.waiting("k")
 	card, err := g.env.Ledger.Card(t.Context(), asked.ApprovalID)
 	require.NoError(t, err)
-	v, err := g.tenants[ledgertest.Tenant].view(card, false)
+	v, err := g.tenant(ledgertest.Tenant).view(card, false)
 	require.NoError(t, err)
 	for address, linked := range map[string]bool{"https://crm.example/c/1?a=b": true, "http://crm.example/": true,
 		"javascript:alert(1)": false, "data:text/html,x": false, "//evil.example": false, "/relative": false, "": false} {
