@@ -128,7 +128,7 @@ func (a *Approval) prepare(ctx context.Context) error {
 	}
 	a.settings.PublicURL = strings.TrimSuffix(a.settings.PublicURL, "/")
 	var errs [7]error
-	a.policies, errs[6] = active.New(ctx, active.Config[*tenant]{Env: a.env, Make: a.withPolicy})
+	a.policies, errs[6] = active.New(ctx, active.Config[*tenant]{Env: a.env, Make: a.withPolicy, Serves: true})
 	a.decisions, errs[0] = a.env.Meter.Int64Counter("holdpoint_approval_decisions_total")
 	a.refusals, errs[1] = a.env.Meter.Int64Counter("holdpoint_approval_refusals_total")
 	a.notices, errs[2] = a.env.Meter.Int64Counter("holdpoint_approval_notifications_total")

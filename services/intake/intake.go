@@ -50,7 +50,7 @@ func New(ctx context.Context, env *service.Env, settings Settings) (*Intake, err
 		waiters: make(chan struct{}, maxWaiters), stopping: make(chan struct{})}
 	in.settings.rulesWait = cmp.Or(settings.rulesWait, rulesWait)
 	var err error
-	if in.policies, err = active.New(ctx, active.Config[*registry]{Env: env, Make: newRegistry}); err != nil {
+	if in.policies, err = active.New(ctx, active.Config[*registry]{Env: env, Make: newRegistry, Serves: true}); err != nil {
 		return nil, err
 	}
 	for _, declared := range env.Config.Tenants {

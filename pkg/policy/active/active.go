@@ -39,6 +39,9 @@ type Config[T any] struct {
 	Make func(*config.Tenant) (T, error)
 	// Install lets this service activate the policy of its files, as Env.PolicyActivation says. Others follow.
 	Install bool
+	// Serves tells that others call this service for many tenants: where one tenant's policy cannot be used, health notes it, and
+	// the service stays ready for the others. A service that nobody calls is not ready, so that a roll-out stops.
+	Serves bool
 }
 
 // Policies are the active policies of all tenants. They are safe for concurrent use.
@@ -79,7 +82,9 @@ func New[T any](ctx context.Context, c Config[T]) (*Policies[T], error) {
 		return nil, err
 	}
 	if health := c.Env.Health; health != nil {
-		health.Add(c.Env.Service+" policy", func(context.Context) error { return p.unusable() })
+		if !c.Serves {
+			health.Add(c.Env.Service+" policy", func(context.Context) error { return p.unusable() })
+		}
 		health.Note(c.Env.Service+" policy", p.note)
 	}
 	return p, nil
@@ -193,6 +198,9 @@ func (p *Policies[T]) note() string {
 		}
 		if h.active.Version != t.PolicyVersion {
 			text += "; the files here hold " + t.PolicyVersion
+		}
+		if h.err != nil {
+			text += "; " + h.err.Error()
 		}
 		told = append(told, text)
 	}

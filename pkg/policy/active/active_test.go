@@ -160,7 +160,7 @@ func TestUnusable(t *testing.T) {
 	require.NoError(t, err)
 	b.Start(health)
 	p := b.start(ledger.Policy, b.Config.Tenants[0], func(c *active.Config[*config.Tenant]) { c.Env.Health = health })
-	ready := func() (ready bool, problem, note string) {
+	ready := func() (ready bool, problems, notes map[string]string) {
 		response, err := http.Get("http://" + health.Addr() + "/readyz")
 		require.NoError(t, err)
 		defer response.Body.Close()
@@ -169,11 +169,11 @@ func TestUnusable(t *testing.T) {
 			Problems, Notes map[string]string
 		}
 		require.NoError(t, json.NewDecoder(response.Body).Decode(&said))
-		return said.Ready, said.Problems["policy policy"], said.Notes["policy policy"]
+		return said.Ready, said.Problems, said.Notes
 	}
-	is, _, note := ready()
+	is, _, notes := ready()
 	require.True(t, is)
-	require.Equal(t, "demo: "+b.Config.Tenants[0].PolicyVersion+" (activation 2)", note, "POL-02: health shows what is loaded")
+	require.Equal(t, "demo: "+b.Config.Tenants[0].PolicyVersion+" (activation 2)", notes["policy policy"], "POL-02: health shows what is loaded")
 
 	version := b.ActivatePolicy(ledgertest.Tenant, []byte(`{"Actions":[],"Leniency":1}`))
 	for range 3 {
@@ -182,11 +182,15 @@ func TestUnusable(t *testing.T) {
 	made, err := p.Of("demo")
 	require.ErrorIs(t, err, active.ErrUnusable)
 	require.Nil(t, made, "the former one does not count either")
-	is, problem, note := ready()
+	is, problems, notes := ready()
 	require.False(t, is)
-	require.Contains(t, problem, `unknown field "Leniency"`)
-	require.Equal(t, "demo: "+version+" (activation 3); the files here hold "+b.Config.Tenants[0].PolicyVersion, note)
+	require.Contains(t, problems["policy policy"], `unknown field "Leniency"`)
+	require.Contains(t, notes["policy policy"], "demo: "+version+" (activation 3); the files here hold "+b.Config.Tenants[0].PolicyVersion+"; the active")
 	require.Len(t, b.Logs.Errors(), 1, "it is told once")
+	b.start(ledger.Intake, b.Config.Tenants[0], func(c *active.Config[*config.Tenant]) { c.Env.Health, c.Serves = health, true })
+	_, problems, notes = ready()
+	require.NotContains(t, problems, "intake policy", "who serves many tenants goes on for the others")
+	require.Contains(t, notes["intake policy"], `unknown field "Leniency"`)
 
 	b.activate(b.Config.Tenants[0])
 	require.NoError(t, p.Refresh(t.Context()))

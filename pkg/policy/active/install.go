@@ -42,7 +42,7 @@ func (p *Policies[T]) installOne(ctx context.Context, t *config.Tenant) error {
 		log.Info("the policy of the files was activated", "activation", active.Ordinal, "reason", a.Reason)
 	case active.Version != t.PolicyVersion:
 		log.Warn("the files hold a policy that is not the active one and is not used", "to activate it",
-			fmt.Sprintf("holdpoint policy activate --tenant %s --by WHO --reason WHY", t.ID))
+			fmt.Sprintf("holdpoint policy activate --tenant %s --config DIR --by WHO --reason WHY", t.ID))
 	}
 	return nil
 }
