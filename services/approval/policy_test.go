@@ -18,7 +18,7 @@ func TestActivePolicy(t *testing.T) {
 	nora := g.token("nora").AccessToken
 	files := g.Config.Tenants[0].PolicyContent
 	activate := func(content []byte) {
-		g.ActivatePolicy(ledgertest.Tenant, content)
+		g.PolicyVersion = g.ActivatePolicy(ledgertest.Tenant, content) + "/test"
 		require.NoError(t, g.policies.Refresh(t.Context()))
 	}
 	decide := func(asked ledgertest.Asked, what string) apiAnswer {
