@@ -22,38 +22,50 @@ func (t *Tenant) WithPolicy(version string, content []byte) (*Tenant, error) {
 	joined := *t
 	joined.WorkflowVersions, joined.PolicyVersion, joined.PolicyContent = stored.WorkflowVersions, version, content
 	joined.Actions, joined.Rules = nil, nil
-	d := &declared{Tenant: &joined, loader: &loader{}, places: map[any]*object{}, hasPeople: t.hasPeople()}
-	place := func(what string, args ...any) *object {
-		return &object{problems: &d.loader.problems, pos: Position{File: fmt.Sprintf("tenant %s, policy version %.12s, ", t.ID, version) +
-			fmt.Sprintf(what, args...)}}
-	}
-	for i := range stored.Actions {
-		a := &stored.Actions[i]
-		a.Schema, a.pos = stored.Schemas[i], place("action %s", a.Type).pos
-		d.places[a] = place("action %s", a.Type)
-		for s, stage := range a.Review.Stages {
-			for g := range stage.Groups {
-				d.places[groupPlace{a, s, g}] = place("action %s, review", a.Type)
-			}
-		}
-		d.checkLists(a)
-		joined.Actions = append(joined.Actions, a)
-	}
-	for i := range stored.Rules {
-		r := &stored.Rules[i]
-		d.places[r] = place("rule %s", r.ID)
-		r.Pos = d.places[r].pos
-		if !slices.Contains([]string{RouteAuto, RouteHumanReview, RouteRepair, RouteReject}, r.Route) {
-			d.places[r].fail("route", "is %s, which is no route of this release", quote(r.Route))
-		}
-		joined.Rules = append(joined.Rules, r)
-	}
-	d.placeRest(place)
+	d := &joining{declared: &declared{Tenant: &joined, loader: &loader{}, places: map[any]*object{}, hasPeople: t.hasPeople()}}
+	d.adoptActions(stored)
+	d.adoptRules(stored)
+	d.placeRest()
 	d.checkReferences()
 	if err := d.loader.join(); err != nil {
 		return nil, fmt.Errorf("policy version %s cannot be used with the configuration of tenant %s:\n%w", version, t.ID, err)
 	}
 	return d.Tenant, nil
+}
+
+// joining is a tenant that takes a stored policy. Its parts have names for places, since they stand in no file.
+type joining struct{ *declared }
+
+func (d joining) place(what string, args ...any) *object {
+	where := fmt.Sprintf("tenant %s, policy version %.12s, ", d.ID, d.PolicyVersion) + fmt.Sprintf(what, args...)
+	return &object{problems: &d.loader.problems, pos: Position{File: where}}
+}
+
+func (d joining) adoptActions(stored *policyContent[json.RawMessage]) {
+	for i := range stored.Actions {
+		a := &stored.Actions[i]
+		d.places[a] = d.place("action %s", a.Type)
+		a.Schema, a.pos = stored.Schemas[i], d.places[a].pos
+		for s, stage := range a.Review.Stages {
+			for g := range stage.Groups {
+				d.places[groupPlace{a, s, g}] = d.place("action %s, review", a.Type)
+			}
+		}
+		d.checkLists(a)
+		d.Actions = append(d.Actions, a)
+	}
+}
+
+func (d joining) adoptRules(stored *policyContent[json.RawMessage]) {
+	for i := range stored.Rules {
+		r := &stored.Rules[i]
+		d.places[r] = d.place("rule %s", r.ID)
+		r.Pos = d.places[r].pos
+		if !slices.Contains([]string{RouteAuto, RouteHumanReview, RouteRepair, RouteReject}, r.Route) {
+			d.places[r].fail("route", "is %s, which is no route of this release", quote(r.Route))
+		}
+		d.Rules = append(d.Rules, r)
+	}
 }
 
 func decodePolicy(version string, content []byte) (*policyContent[json.RawMessage], error) {
@@ -77,7 +89,7 @@ func decodePolicy(version string, content []byte) (*policyContent[json.RawMessag
 
 // checkLists refuses what an earlier or later release may have called by another name, or left to a default: a value that
 // nobody compares with would ask for nothing.
-func (d *declared) checkLists(a *Action) {
+func (d joining) checkLists(a *Action) {
 	for _, c := range []struct {
 		name, value string
 		allowed     []string
@@ -101,24 +113,24 @@ func (d *declared) checkLists(a *Action) {
 
 // placeRest names the parts of the files that a stored policy may not fit. What is wrong with the files alone was found when
 // they were loaded.
-func (d *declared) placeRest(place func(what string, args ...any) *object) {
+func (d joining) placeRest() {
 	for _, k := range d.APIKeys {
-		d.places[keyName(k.Name)] = place("API key %s", k.Name)
+		d.places[keyName(k.Name)] = d.place("API key %s", k.Name)
 	}
 	for _, s := range d.Sources {
-		d.places[s] = place("source %s", s.ID)
+		d.places[s] = d.place("source %s", s.ID)
 		if draft := s.Draft(); draft != nil {
-			d.places[draft] = place("source %s", s.ID)
+			d.places[draft] = d.place("source %s", s.ID)
 		}
 	}
 	for _, r := range d.Roles {
-		d.places[r] = place("role %s", r.Name)
+		d.places[r] = d.place("role %s", r.Name)
 	}
 	for _, c := range d.Channels {
-		d.places[c] = place("channel %s", c.ID)
+		d.places[c] = d.place("channel %s", c.ID)
 	}
 	for _, g := range d.Delegations {
-		d.places[g] = place("delegation from %s", g.From)
+		d.places[g] = d.place("delegation from %s", g.From)
 	}
 }
 
