@@ -1,6 +1,7 @@
 package ledger_test
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -219,6 +220,7 @@ func TestDecideUnderTheActivePolicy(t *testing.T) { // P7
 		b := ledgertest.New(t)
 		tx, err := b.DB.Pool("holdpoint_policy").Begin(t.Context())
 		require.NoError(t, err)
+		defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }() // where the test fails
 		_, err = tx.Exec(t.Context(), `select version from policy_active for share`)
 		require.NoError(t, err)
 		activated := make(chan error, 1)
@@ -239,6 +241,7 @@ func TestDecideUnderTheActivePolicy(t *testing.T) { // P7
 		d := ledgertest.Decision(undecided(t, b, "k"), newID(), config.RouteAuto)
 		tx, err := b.Owner.Begin(t.Context())
 		require.NoError(t, err)
+		defer func() { _ = tx.Rollback(context.WithoutCancel(t.Context())) }() // where the test fails
 		b.ActivatePolicy("acme", []byte("next"))
 		for _, step := range []string{
 			`insert into policy_versions (tenant_id, version, content) select 'demo', version, content from policy_versions where tenant_id = 'acme'`,
