@@ -78,10 +78,11 @@ var journeys = map[string][]journey{
 	"relay/observe":     {{name: "event that the broker lost", run: observe}},
 	"relay/partitions":  {{name: "start", run: start}},
 
-	"policy/decide": {{name: "intent", keyed: true, run: waiting("policy")}},
-	"policy/inbox":  {{name: "second event of one intent", run: toldTwice}},
-	"policy/ack":    {{name: "intent", run: waiting("policy")}},
-	"policy/park":   {{name: "event that is no JSON", run: parkInside(contracts.SubjectIntentSubmitted), ends: parked}},
+	"policy/decide":          {{name: "intent", keyed: true, run: waiting("policy")}},
+	"policy/inbox":           {{name: "second event of one intent", run: toldTwice}},
+	"policy/ack":             {{name: "intent", run: waiting("policy")}},
+	"policy/activate_policy": {{name: "start", run: start}},
+	"policy/park":            {{name: "event that is no JSON", run: parkInside(contracts.SubjectIntentSubmitted), ends: parked}},
 
 	"dispatcher/lease": {
 		{name: "requested effect", keyed: true, run: waiting("dispatcher")},
@@ -121,6 +122,7 @@ var journeys = map[string][]journey{
 
 	"operator/resolve":         {{name: "effect held as unauthorized", keyed: true, run: resolveHeld}},
 	"operator/set_kill_switch": {{name: "effect while the switch is closed", run: closeSwitch}},
+	"operator/activate_policy": {{name: "event under a policy that is rolled back", run: activatePolicy}},
 	"operator/settle_parked":   {{name: "parked event, corrected", run: replayParked}},
 }
 

@@ -1,6 +1,7 @@
 package crash
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdpoint/holdpoint/loadtest/sandbox"
+	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
@@ -66,6 +68,47 @@ func closeSwitch(ctx context.Context, t *trial) error {
 		err = errors.New("the provider has a write that the closed switch should have stopped (D9)")
 	}
 	return errors.Join(err, t.mustOperate(ctx, append([]string{"kill-switch", "open"}, on...)...))
+}
+
+// activatePolicy makes another policy the active one, on the way over a dead operator's command, has an event decided under it, and
+// rolls it back (P7).
+func activatePolicy(ctx context.Context, t *trial) error {
+	files, next := filepath.Join(t.dir, "config"), filepath.Join(t.dir, "config-"+t.key)
+	if err := os.CopyFS(next, os.DirFS(files)); err != nil {
+		return fmt.Errorf("write another configuration: %w", err)
+	}
+	rules := filepath.Join(next, "tenants", tenant, "policy.yaml")
+	text, err := os.ReadFile(rules)
+	if err != nil {
+		return fmt.Errorf("read the rules: %w", err)
+	}
+	text = bytes.ReplaceAll(text, []byte("The suite sends it."), []byte("The suite sends it, by the policy of "+t.key+"."))
+	if err := os.WriteFile(rules, text, 0o644); err != nil {
+		return fmt.Errorf("write other rules: %w", err)
+	}
+	cfg, err := config.LoadDir(next)
+	if err != nil {
+		return err
+	}
+	change := func(verb, files string) []string {
+		return append([]string{"policy", verb, "--config", files, "--tenant", tenant}, accountable...)
+	}
+	if err := t.verb(ctx, change("activate", next)...); err != nil {
+		return err
+	}
+	if err := t.deliver(ctx); err != nil {
+		return err
+	}
+	var under string
+	err = poll(ctx, "the event to be decided", func() (bool, error) {
+		row := t.db.QueryRow(ctx, "select coalesce(max(split_part(policy_version, '/', 1)), '') from policy_decisions where run_id = $1", t.runID)
+		err := row.Scan(&under)
+		return under != "", err
+	})
+	if version := cfg.Tenants[0].PolicyVersion; err == nil && under != version {
+		err = fmt.Errorf("the event was decided under policy %s, when %s was the active one (P7)", under, version)
+	}
+	return errors.Join(err, t.mustOperate(ctx, change("rollback", files)...))
 }
 
 // replayParked corrects an event that could not be read and sends it again from Postgres (B5).

@@ -34,6 +34,7 @@ var commitSQL = map[string]string{
 	"policy/inbox":               "insert into inbox (consumer, event_id)\nselect $1, event_id from",
 	"policy/decide":              "insert into policy_decisions ",
 	"policy/park":                "insert into parked_messages ",
+	"policy/activate_policy":     readsActivePolicy,
 	"approval/announce":          "insert into notifications ",
 	"approval/remind":            "set state = 'waiting', kind = 'reminder'",
 	"approval/escalate":          "and escalate_at <= clock_timestamp()",
@@ -58,11 +59,15 @@ var commitSQL = map[string]string{
 	"reconciler/record_readings": "insert into readings ",
 	"operator/resolve":           "update effects e set state = m.to_state",
 	"operator/set_kill_switch":   "insert into kill_switch_changes ",
+	"operator/activate_policy":   readsActivePolicy,
 	"operator/settle_parked":     "update parked_messages set state",
 }
 
 // movesApproval is what every final decision on an approval executes.
 const movesApproval = "update approvals a set state = i.state"
+
+// readsActivePolicy is what every activation begins with, also one that finds nothing to do.
+const readsActivePolicy = "from (select) one left join policy_active"
 
 // sidesOf are the sides of a kind of boundary on which every journey through it is killed.
 func sidesOf(kind fault.Kind) []string {

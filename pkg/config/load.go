@@ -165,7 +165,7 @@ func (l *loader) tenant(id, folder string) *Tenant {
 	if complete { // else every reference into the missing file would be called wrong
 		d.checkReferences()
 	}
-	d.PolicyVersion = d.policyVersion()
+	d.digestPolicy()
 	return d.Tenant
 }
 

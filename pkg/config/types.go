@@ -37,7 +37,8 @@ type Tenant struct {
 	Roles            []*Role       // how a sign-in comes to hold a role
 	Delegations      []*Delegation // who decides for whom for a time (A16)
 	Channels         []*Channel    // where reviewers are told that a decision waits
-	PolicyVersion    string        // hex SHA-256 over actions, schemas, workflow versions and rules (P2, P7)
+	PolicyVersion    string        // hex SHA-256 of PolicyContent (P2, P7)
+	PolicyContent    []byte        // JSON of actions, schemas, workflow versions and rules, as it is stored; see WithPolicy
 }
 
 // Scopes of an API key.

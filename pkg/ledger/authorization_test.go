@@ -186,9 +186,14 @@ select 't', gen_random_uuid(), 1, 1, '', gen_random_uuid(), '', '', '', '', '', 
 		"KillSwitch":             {`update kill_switches set closed = false where false`, all(ledger.Operator)},
 		"KillSwitchEpoch":        {`update kill_switch_epoch set epoch = 1 where false`, all(ledger.Operator)},
 		"HistoryOfTheKillSwitch": {`delete from kill_switch_changes where false`, all()},
-		"Published":              {`delete from pending where false`, all(ledger.Relay)},
-		"Partitions":             {`select maintain_partitions(7, 14)`, all(ledger.Relay)},
-		"Table":                  {`create table mine ()`, all()},
+		"Policy": {`insert into policy_versions (tenant_id, version, content) select 't', '', '' where false`,
+			all(ledger.Policy, ledger.Operator)},
+		"PolicyThatChanges": {`update policy_versions set content = '' where false`, all()},
+		"ActivePolicy":      {`update policy_active set version = '' where false`, all(ledger.Policy, ledger.Operator)},
+		"NoPolicy":          {`delete from policy_active where false`, all()},
+		"Published":         {`delete from pending where false`, all(ledger.Relay)},
+		"Partitions":        {`select maintain_partitions(7, 14)`, all(ledger.Relay)},
+		"Table":             {`create table mine ()`, all()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -204,7 +209,7 @@ select 't', gen_random_uuid(), 1, 1, '', gen_random_uuid(), '', '', '', '', '', 
 	}
 
 	for _, table := range []string{"audit_events", "event_log", "policy_decisions", "authorizations", "intents", "run_payloads",
-		"run_conflicts", "lookups", "kill_switch_changes", "reviews"} {
+		"run_conflicts", "lookups", "kill_switch_changes", "reviews", "policy_versions", "policy_activations"} {
 		t.Run("NobodyChangesOrRemovesFrom_"+table, func(t *testing.T) {
 			t.Parallel()
 			for _, service := range services {

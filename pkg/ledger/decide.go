@@ -81,7 +81,7 @@ type Decision struct {
 	DecisionID    uuid.UUID
 	Intent        *Undecided
 	Route         string
-	PolicyVersion string
+	PolicyVersion string // what it was decided under: the version of the policy, "/", the version of the engine
 	InputsHash    canonical.Digest
 	Reasons       []byte   // JSON
 	ReasonCodes   []string // for the event
@@ -123,7 +123,8 @@ type decision struct {
 
 // Decide stores decisions and what follows from them: an authorization with its effect, a pending approval, or the end of the
 // run. A run that has moved on meanwhile is left alone, and a decision that was stored already is not stored again. The
-// result counts the runs that moved. A decision that cannot be stored is told to spoiled and does not stop the others.
+// result counts the runs that moved. A decision that cannot be stored is told to spoiled and does not stop the others; one that
+// was made under a version of the policy that is not active now is told with ErrOutdatedPolicy (P7).
 func (l *Ledger) Decide(ctx context.Context, decisions []Decision, spoiled func(*Decision, error)) (int, error) {
 	items := make([]*decision, 0, len(decisions))
 	for i := range decisions {
@@ -140,8 +141,9 @@ func (l *Ledger) Decide(ctx context.Context, decisions []Decision, spoiled func(
 	bad := map[*decision]error{}
 	err := l.command(ctx, "decide", func(ctx context.Context) error {
 		moved = 0
+		clear(bad)
 		return split(items, func(batch []*decision) error {
-			n, err := l.decideBatch(ctx, batch)
+			n, err := l.decideBatch(ctx, batch, func(d *decision) { bad[d] = ErrOutdatedPolicy })
 			moved += n
 			return err
 		}, func(d *decision, err error) { bad[d] = err })
@@ -155,12 +157,12 @@ func (l *Ledger) Decide(ctx context.Context, decisions []Decision, spoiled func(
 	return moved, err
 }
 
-func (l *Ledger) decideBatch(ctx context.Context, batch []*decision) (int, error) {
+func (l *Ledger) decideBatch(ctx context.Context, batch []*decision, outdated func(*decision)) (int, error) {
 	if slices.ContainsFunc(batch, (*decision).looks) {
-		return l.decideApart(ctx, batch)
+		return l.decideApart(ctx, batch, outdated)
 	}
-	rows, err := collect(ctx, l, l.site("decide"), decisionKeys(batch), pgx.RowTo[uuid.UUID], decideSQL, decideArgs(batch)...)
-	return len(rows), err
+	rows, err := collect(ctx, l, l.site("decide"), decisionKeys(batch), pgx.RowToStructByPos[decidedRun], decideSQL, decideArgs(batch)...)
+	return len(movedOf(batch, rows, outdated)), err
 }
 
 // looks tells whether a decision depends on what else was authorized.
@@ -168,7 +170,7 @@ func (d *decision) looks() bool { return d.checksNear() || d.draws() || d.except
 
 // decideApart stores decisions of which some look for twins, stay within limits or are exceptions, in one transaction with the look: two intents
 // that want nearly the same, or the rest of one budget, cannot both be let through, whichever replicas decide them.
-func (l *Ledger) decideApart(ctx context.Context, batch []*decision) (moved int, err error) {
+func (l *Ledger) decideApart(ctx context.Context, batch []*decision, outdated func(*decision)) (moved int, err error) {
 	err = l.transaction(ctx, l.site("decide"), decisionKeys(batch), func(tx pgx.Tx) error {
 		stored, err := withTwins(ctx, tx, batch)
 		if err != nil {
@@ -185,7 +187,8 @@ func (l *Ledger) decideApart(ctx context.Context, batch []*decision) (moved int,
 		if err != nil {
 			return err
 		}
-		ids, err := pgx.CollectRows(rows, pgx.RowTo[uuid.UUID])
+		found, err := pgx.CollectRows(rows, pgx.RowToStructByPos[decidedRun])
+		ids := movedOf(batch, found, outdated)
 		moved = len(ids)
 		if err != nil {
 			return err

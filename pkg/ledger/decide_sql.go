@@ -10,10 +10,16 @@ import (
 // decideSQL stores a batch of decisions in one statement. Two guards stand before every row: the inbox, so that a redelivered
 // event is not applied again, and the state of the locked run, which holds even when the inbox has been emptied (B2). The
 // effect refers to its authorization and the authorization to the decision by foreign keys that only a route of auto
-// satisfies (D1). Decisions that are stored already count as moved: the answer to their COMMIT was lost.
+// satisfies (D1). Decisions that are stored already count as moved: the answer to their COMMIT was lost. First of all the
+// version that a decision was made under must be the active one: the row is held until the COMMIT, and an activation that
+// holds it is waited for. What is outdated leaves no trace, also none in the inbox, and is told (P7).
 const decideSQL = `
-with seen as (
-  insert into inbox (consumer, event_id) select $32, event_id from unnest($1::uuid[]) as t(event_id) order by event_id
+with active as materialized (
+  select tenant_id, version from policy_active where tenant_id = any($2::text[]) order by tenant_id for share
+), seen as (
+  insert into inbox (consumer, event_id) select $32, event_id
+  from unnest($1::uuid[], $2::text[], $8::text[]) as t(event_id, tenant_id, policy_version)
+  where ((tenant_id, split_part(policy_version, '/', 1)) in (select tenant_id, version from active)) is true order by event_id
   on conflict do nothing returning event_id
 ), locked as materialized (
   select i.*, r.source, clock_timestamp() as now, r.state = i.from_state and r.intent_revision = i.revision and r.revise_by is null as may
@@ -76,14 +82,21 @@ audit as (
     jsonb_build_object('route', route, 'policy_version', policy_version, 'intent_hash', encode(intent_hash, 'hex'))
   from locked where may
 )
-select run_id from locked where may
+select run_id, false from locked where may
 union all
-select i.run_id
+select i.run_id, false
 from unnest($1::uuid[], $2::text[], $3::uuid[], $4::bytea[], $6::uuid[])
   as i(inbox_event, tenant_id, run_id, intent_hash, decision_id)
 where (i.inbox_event in (select event_id from seen)) is not true
   and (select 1 from policy_decisions d where d.tenant_id = i.tenant_id and d.run_id = i.run_id
-    and d.intent_hash = i.intent_hash and d.decision_id = i.decision_id limit 1) is not null`
+    and d.intent_hash = i.intent_hash and d.decision_id = i.decision_id limit 1) is not null
+union all
+select i.run_id, true
+from unnest($2::text[], $3::uuid[], $4::bytea[], $6::uuid[], $8::text[])
+  as i(tenant_id, run_id, intent_hash, decision_id, policy_version)
+where ((i.tenant_id, split_part(i.policy_version, '/', 1)) in (select tenant_id, version from active)) is not true
+  and (select 1 from policy_decisions d where d.tenant_id = i.tenant_id and d.run_id = i.run_id
+    and d.intent_hash = i.intent_hash and d.decision_id = i.decision_id limit 1) is null`
 
 func decideArgs(batch []*decision) []any {
 	return []any{

@@ -69,7 +69,7 @@ func TestExplain(t *testing.T) { // O1
 		[]string{all.Run.State, all.Run.Outcome, all.Run.PayloadHash, all.Run.CorrelationID})
 	require.Equal(t, "k1", all.Intents[0].Intent.Key)
 	require.Equal(t, "m", all.Intents[0].Model.Name)
-	require.Equal(t, []string{config.RouteAuto, "test-policy"}, []string{all.Decisions[0].Route, all.Decisions[0].PolicyVersion})
+	require.Equal(t, []string{config.RouteAuto, ledgertest.PolicyVersion}, []string{all.Decisions[0].Route, all.Decisions[0].PolicyVersion})
 	require.NotEmpty(t, all.Authorizations[0].DecisionID)
 	require.Equal(t, []string{ledger.EffectCompleted, "ext-1"}, []string{all.Effects[0].State, all.Effects[0].ExternalID})
 	require.Equal(t, "ambiguous", all.Effects[0].Attempts[0].Class)

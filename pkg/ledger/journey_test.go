@@ -32,7 +32,7 @@ func TestJourney(t *testing.T) {
 		require.Len(t, leased, 1)
 		require.Equal(t, "k1", leased[0].RunKey)
 		require.Equal(t, "corr-k1", leased[0].CorrelationID)
-		require.Equal(t, "test-policy", leased[0].PolicyVersion)
+		require.Equal(t, ledgertest.PolicyVersion, leased[0].PolicyVersion)
 		moved, err := b.Dispatcher.Settle(t.Context(), "record_outcomes", []ledger.Settlement{succeed(leased[0], "ext-1")})
 		require.NoError(t, err)
 		require.Equal(t, []bool{true}, moved)

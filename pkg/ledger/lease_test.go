@@ -52,7 +52,7 @@ and switch_epoch = $3 and class is null`, e.RunID, e.Owner, e.Epoch))
 		intent := ledgertest.Intent("whole", "c-whole")
 		require.Equal(t, intent.Canonical, e.Canonical)
 		require.Equal(t, intent.Hash, e.IntentHash)
-		require.Equal(t, []string{"whole", "corr-whole", ledgertest.ActionType, ledgertest.Connector, "update", "crm", "c-whole", "test-policy"},
+		require.Equal(t, []string{"whole", "corr-whole", ledgertest.ActionType, ledgertest.Connector, "update", "crm", "c-whole", ledgertest.PolicyVersion},
 			[]string{e.RunKey, e.CorrelationID, e.ActionType, e.Connector, e.Operation, e.TargetSystem, e.TargetRecord, e.PolicyVersion})
 		require.False(t, e.MaybeSent)
 		require.Zero(t, e.FirstSentAt)

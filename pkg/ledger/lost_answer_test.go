@@ -236,6 +236,18 @@ func TestLostAnswer(t *testing.T) {
 		})
 	})
 
+	t.Run("PolicyIsActivatedOnce", func(t *testing.T) {
+		t.Parallel()
+		each(t, transaction, ledger.Operator, func(t *testing.T, b *ledgertest.Bench, l *ledger.Ledger, arm func(int)) {
+			arm(0)
+			active, changed, err := l.ActivatePolicy(t.Context(), activation("one"))
+			require.NoError(t, err)
+			require.True(t, changed)
+			require.EqualValues(t, 1, active.Ordinal)
+			require.Equal(t, 1, b.Count(`select count(*) from policy_activations where tenant_id = 'acme'`))
+		})
+	})
+
 	t.Run("CallerWhoGoesAwayUndoesNothing", func(t *testing.T) {
 		t.Parallel()
 		b := ledgertest.New(t)

@@ -41,6 +41,7 @@ var commits = map[string][]string{
 	"record_readings":  {Reconciler},
 	"resolve":          {Operator},
 	"set_kill_switch":  {Operator},
+	"activate_policy":  {Policy, Operator},
 	"sweep":            {Relay},
 	"park":             {Intake, Policy, Dispatcher},
 	"settle_parked":    {Operator},

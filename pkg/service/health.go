@@ -20,6 +20,7 @@ import (
 type Health struct {
 	mu       sync.Mutex
 	checks   map[string]func(context.Context) error
+	notes    map[string]func() string
 	draining atomic.Bool
 	listener net.Listener
 }
@@ -30,7 +31,8 @@ func NewHealth(addr string) (*Health, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listen for health checks (HOLDPOINT_OPS_ADDR): %w", err)
 	}
-	return &Health{checks: map[string]func(context.Context) error{}, listener: listener}, nil
+	return &Health{checks: map[string]func(context.Context) error{}, notes: map[string]func() string{},
+		listener: listener}, nil
 }
 
 // Add names something without which this process is not ready.
@@ -38,6 +40,13 @@ func (h *Health) Add(name string, check func(context.Context) error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.checks[name] = check
+}
+
+// Note names something that an operator wants to read beside the problems, such as which policy is loaded.
+func (h *Health) Note(name string, note func() string) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.notes[name] = note
 }
 
 // Addr is where it listens.
@@ -71,7 +80,17 @@ func (h *Health) ready(w http.ResponseWriter, r *http.Request) {
 	if len(problems) > 0 {
 		w.WriteHeader(http.StatusServiceUnavailable)
 	}
-	_ = json.NewEncoder(w).Encode(map[string]any{"ready": len(problems) == 0, "problems": problems})
+	_ = json.NewEncoder(w).Encode(map[string]any{"ready": len(problems) == 0, "problems": problems, "notes": h.told()})
+}
+
+func (h *Health) told() map[string]string {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	told := make(map[string]string, len(h.notes))
+	for name, note := range h.notes {
+		told[name] = note()
+	}
+	return told
 }
 
 func (h *Health) problems(ctx context.Context) map[string]string {

@@ -43,7 +43,9 @@ type Env struct {
 	Bus     *bus.Conn
 	Config  *config.Config
 	Meter   metric.Meter
-	Health  *Health
+	Health  *Health // nil where nobody asks
+	// PolicyActivation is what the policy service does with files that hold another policy; "" leaves it to operators.
+	PolicyActivation PolicyActivation
 }
 
 // Needs are the parts of an Env that come from outside.
@@ -55,6 +57,8 @@ type Needs struct {
 	Config      *config.Config
 	Log         *slog.Logger
 	Health      *Health
+
+	PolicyActivation PolicyActivation
 }
 
 // NewEnv opens the service's pool. Close it when the service has ended.
@@ -73,6 +77,7 @@ func NewEnv(ctx context.Context, needs Needs) (*Env, error) {
 	return &Env{
 		Service: needs.Service, Log: needs.Log.With("service", needs.Service), Pool: pool, Ledger: l, Bus: needs.Bus,
 		Config: needs.Config, Meter: otel.Meter("holdpoint/" + needs.Service), Health: needs.Health,
+		PolicyActivation: needs.PolicyActivation,
 	}, nil
 }
 

@@ -217,6 +217,13 @@ func TestLoad(t *testing.T) {
 	require.Empty(t, s.NatsURL, "a variable without the prefix is not ours")
 	require.Equal(t, 25*time.Second, s.DrainTimeout)
 	require.EqualValues(t, 8, s.DatabaseConnections)
+	require.Equal(t, service.ActivateExplicitly, s.PolicyActivation, "a roll-out changes no policy (P7)")
+	t.Setenv("HOLDPOINT_POLICY_ACTIVATION", "files")
+	require.NoError(t, service.Load("", &s))
+	require.Equal(t, service.ActivateFiles, s.PolicyActivation)
+	t.Setenv("HOLDPOINT_POLICY_ACTIVATION", "sometimes")
+	require.ErrorContains(t, service.Load("", &s), "allowed: explicit, files")
+	t.Setenv("HOLDPOINT_POLICY_ACTIVATION", "files")
 
 	var own struct {
 		LeaseMargin time.Duration `split_words:"true"`

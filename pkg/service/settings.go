@@ -23,6 +23,26 @@ type Settings struct {
 	OpsAddr             string        `split_words:"true" default:":9090"` // health and metrics
 	LogLevel            slog.Level    `split_words:"true" default:"info"`
 	DrainTimeout        time.Duration `split_words:"true" default:"25s"` // then what still runs is given up
+	// PolicyActivation says what becomes of a policy in the files that is not the active one (P7).
+	PolicyActivation PolicyActivation `split_words:"true" default:"explicit"`
+}
+
+// PolicyActivation is who makes a version of a policy the active one.
+type PolicyActivation string
+
+// Ways of activation. Of a tenant that has no active policy yet, the files' becomes the first in either way.
+const (
+	ActivateExplicitly PolicyActivation = "explicit" // an operator does, with `holdpoint policy activate`
+	ActivateFiles      PolicyActivation = "files"    // a start does, with what its files hold and nobody has stored before
+)
+
+// Decode reads the setting.
+func (p *PolicyActivation) Decode(text string) error {
+	switch *p = PolicyActivation(text); *p {
+	case ActivateExplicitly, ActivateFiles:
+		return nil
+	}
+	return fmt.Errorf("%q is no way to activate policies, allowed: %s, %s", text, ActivateExplicitly, ActivateFiles)
 }
 
 // Load reads the environment into a struct. An empty name is the common settings; the settings of service "intake" are

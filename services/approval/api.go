@@ -101,7 +101,7 @@ func (a *Approval) queue(ctx context.Context, who *identity, f ledger.ApprovalFi
 func (a *Approval) tenantsOf(who *identity) []*tenant {
 	var mine []*tenant
 	for _, id := range slices.Sorted(maps.Keys(a.tenants)) {
-		t := a.tenants[id]
+		t := a.tenant(id)
 		if !who.disabled(t) && len(who.roles(t))+len(t.delegatedRoles(who, time.Now())) > 0 {
 			mine = append(mine, t)
 		}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
+	"github.com/holdpoint/holdpoint/pkg/policy/active"
 	"github.com/holdpoint/holdpoint/pkg/service"
 )
 
@@ -77,7 +78,8 @@ func (s *Settings) validate() error {
 type Approval struct {
 	env      *service.Env
 	settings Settings
-	tenants  map[string]*tenant
+	policies *active.Policies[*tenant]
+	tenants  map[string]*tenant // without a policy: people, channels and sources alone
 	votes    *ledger.Group[ledger.Vote, ledger.Voted]
 	minted   *ledger.Group[ledger.Token, bool]
 	recorded *ledger.Group[ledger.NoticeResult, struct{}]
@@ -125,14 +127,8 @@ func (a *Approval) prepare(ctx context.Context) error {
 		return fmt.Errorf("settings of the approval service:\n%w", err)
 	}
 	a.settings.PublicURL = strings.TrimSuffix(a.settings.PublicURL, "/")
-	for _, declared := range a.env.Config.Tenants {
-		t, err := newTenant(declared, a.settings.Issuer)
-		if err != nil {
-			return err
-		}
-		a.tenants[declared.ID] = t
-	}
-	var errs [6]error
+	var errs [7]error
+	a.policies, errs[6] = active.New(ctx, active.Config[*tenant]{Env: a.env, Make: a.withPolicy, Serves: true})
 	a.decisions, errs[0] = a.env.Meter.Int64Counter("holdpoint_approval_decisions_total")
 	a.refusals, errs[1] = a.env.Meter.Int64Counter("holdpoint_approval_refusals_total")
 	a.notices, errs[2] = a.env.Meter.Int64Counter("holdpoint_approval_notifications_total")
@@ -145,17 +141,50 @@ func (a *Approval) prepare(ctx context.Context) error {
 	return errors.Join(errs[:]...)
 }
 
+// withPolicy is a tenant under one version of its policy. Channels are what the files say, and are made once.
+func (a *Approval) withPolicy(declared *config.Tenant) (*tenant, error) {
+	base := a.tenants[declared.ID]
+	if base == nil { // the first call is about the files
+		made, err := newTenant(declared, a.settings.Issuer)
+		if err != nil {
+			return nil, err
+		}
+		bare := *made
+		bare.actions = map[string]*config.Action{}
+		a.tenants[declared.ID] = &bare
+		return made, nil
+	}
+	t := *base
+	t.Tenant, t.actions = declared, actionsOf(declared)
+	return &t, nil
+}
+
+// tenant is a tenant under its active policy (P7), or nil where it is not configured here. Where the active policy cannot be used
+// it has no actions, and so nothing of it can be approved (POL-02).
+func (a *Approval) tenant(id string) *tenant {
+	t, err := a.policies.Of(id)
+	if err != nil {
+		return a.tenants[id]
+	}
+	return t
+}
+
+func actionsOf(declared *config.Tenant) map[string]*config.Action {
+	actions := map[string]*config.Action{}
+	for _, action := range declared.Actions {
+		actions[action.Type] = action
+	}
+	return actions
+}
+
 func newTenant(declared *config.Tenant, issuer string) (*tenant, error) {
-	t := &tenant{Tenant: declared, issuer: issuer, actions: map[string]*config.Action{}, sources: map[string]*config.Source{},
+	t := &tenant{Tenant: declared, issuer: issuer, actions: actionsOf(declared), sources: map[string]*config.Source{},
 		owners: map[string]string{}, channels: map[string]sender{}}
 	for _, p := range declared.People {
 		if other := declared.PersonBySubject("", p.Subject); p.Issuer == issuer && other != nil {
 			return nil, fmt.Errorf("people %s and %s of tenant %s are one account: %s is the issuer of those who name none, and both "+
 				"have the subject %s; remove one of them from people.yaml", other.ID, p.ID, declared.ID, issuer, p.Subject)
 		}
-	}
-	for _, action := range declared.Actions {
-		t.actions[action.Type] = action
 	}
 	for _, source := range declared.Sources {
 		t.sources[source.ID] = source
@@ -204,6 +233,7 @@ func (a *Approval) Run(ctx context.Context) error {
 		loop("escalate", remindPause, a.escalate),
 		loop("expire", expirePause, a.expire),
 		loop("lapse", expirePause, a.lapse),
+		service.Named{Name: "approval policy versions", Runner: a.policies},
 	)
 	a.sending.Wait() // no longer than a channel's time-out and two commits
 	a.votes.Close()

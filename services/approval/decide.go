@@ -131,7 +131,7 @@ func (a *Approval) cardFor(ctx context.Context, who *identity, id uuid.UUID) (*t
 	if err != nil {
 		return nil, nil, err
 	}
-	t := a.tenants[card.TenantID]
+	t := a.tenant(card.TenantID)
 	if t == nil || !t.visible(who, &card.ApprovalSummary) {
 		return nil, nil, ledger.ErrNoApproval
 	}

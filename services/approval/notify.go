@@ -68,7 +68,7 @@ func (a *Approval) announce(ctx context.Context) (bool, error) {
 
 // addresses are the channels that serve any of the roles.
 func (a *Approval) addresses(asked *ledger.Asked, roles []string) []ledger.Address {
-	t := a.tenants[asked.TenantID]
+	t := a.tenant(asked.TenantID)
 	if t == nil {
 		a.env.Log.Error("nobody can be told of an approval: its tenant is not configured here", "tenant", asked.TenantID,
 			"approval", asked.ApprovalID)
@@ -154,7 +154,7 @@ func waitAfter(attempt int) time.Duration {
 
 // tell mints the token and sends. An approval that does not wait any more is told to nobody.
 func (a *Approval) tell(ctx context.Context, n *ledger.Notice) (told bool, err error) {
-	t := a.tenants[n.TenantID]
+	t := a.tenant(n.TenantID)
 	if t == nil || t.channels[n.Channel] == nil {
 		return false, fmt.Errorf("channel %s is not configured here any more", n.Channel)
 	}

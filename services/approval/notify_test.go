@@ -50,7 +50,7 @@ func loft(t *testing.T, p *pigeon, roles ...string) *gate {
 		RolesMaxAge: time.Minute, SessionLifetime: time.Hour, SessionIdle: time.Hour})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, g.listener.Close()); g.votes.Close() })
-	g.tenants["demo"].channels["mail"] = p
+	g.tenant("demo").channels["mail"] = p
 	return g
 }
 

@@ -10,7 +10,7 @@ import (
 // approve it (A16).
 func (a *Approval) plan(asked *ledger.Asked) ledger.Plan {
 	p := ledger.Plan{ApprovalID: asked.ApprovalID, RemindBefore: asked.DecideBy.Sub(asked.RequestedAt) / 4}
-	t := a.tenants[asked.TenantID]
+	t := a.tenant(asked.TenantID)
 	if t == nil || t.actions[asked.ActionType] == nil {
 		return p
 	}
@@ -41,7 +41,7 @@ func (a *Approval) escalate(ctx context.Context) (bool, error) {
 
 // widen is who may decide besides the audience, by the configuration as it is now.
 func (a *Approval) widen(asked *ledger.Asked) ledger.Widening {
-	t := a.tenants[asked.TenantID]
+	t := a.tenant(asked.TenantID)
 	if t == nil || t.actions[asked.ActionType] == nil || t.actions[asked.ActionType].Review.Escalation == nil {
 		return ledger.Widening{} // the configuration has changed: nobody else may decide
 	}

@@ -16,7 +16,7 @@ import (
 func wide(t *testing.T, leads, operations *pigeon) *gate {
 	t.Helper()
 	g := loft(t, leads, "support-lead")
-	tenant := g.tenants["demo"]
+	tenant := g.tenant("demo")
 	tenant.Channels = append(tenant.Channels, &config.Channel{ID: "ops", Kind: config.ChannelEmail, Roles: []string{"operator"}})
 	tenant.channels["ops"] = operations
 	refund := tenant.actions["payment.refund"]

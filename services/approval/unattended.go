@@ -25,7 +25,8 @@ type unattended struct {
 // unattendedFor lists what acts in all tenants in which the person has a role and is not disabled.
 func (a *Approval) unattendedFor(ctx context.Context, who *identity) (all unattended, err error) {
 	var tenants, roles []string
-	for id, t := range a.tenants {
+	for id := range a.tenants {
+		t := a.tenant(id)
 		if mine := who.roles(t); len(mine) > 0 && !who.disabled(t) {
 			tenants, roles = append(tenants, id), append(roles, mine...)
 		}
@@ -39,10 +40,10 @@ func (a *Approval) unattendedFor(ctx context.Context, who *identity) (all unatte
 	if all.Samples, err = a.env.Ledger.Samples(ctx, tenants, roles, unattendedListed); err != nil {
 		return all, err
 	}
-	hidden := func(u ledger.Unattended) bool { return !a.tenants[u.TenantID].sees(who, &u) }
+	hidden := func(u ledger.Unattended) bool { return !a.tenant(u.TenantID).sees(who, &u) }
 	all.HeldBack = slices.DeleteFunc(all.HeldBack, hidden)
 	all.Samples = slices.DeleteFunc(all.Samples, func(u ledger.Unattended) bool {
-		return a.tenants[u.TenantID].waitingSample(who, &u) == nil
+		return a.tenant(u.TenantID).waitingSample(who, &u) == nil
 	})
 	return all, nil
 }
@@ -53,7 +54,7 @@ func (a *Approval) unattendedCase(ctx context.Context, who *identity, run uuid.U
 	if err != nil {
 		return nil, nil, err
 	}
-	t := a.tenants[u.TenantID]
+	t := a.tenant(u.TenantID)
 	if t == nil || !t.sees(who, u) {
 		return nil, nil, ledger.ErrNoUnattended
 	}

@@ -29,6 +29,7 @@ func (g *gate) acts(key string, changes ...func(*servicetest.Proposal)) (path st
 	s, err := intent.Read(undecided[0].Canonical, undecided[0].IntentHash)
 	require.NoError(g.t, err)
 	d := ledgertest.Decision(&undecided[0], uuid.Must(uuid.NewV7()), config.RouteAuto)
+	d.PolicyVersion = g.PolicyVersion
 	d.Window, d.Audience = time.Hour, []string{"sales-operations"}
 	d.Reasons = []byte(`[{"code":"rule_matched","rule_id":"watched","message":"Nearly always right."}]`)
 	d.Effect = ledger.EffectRequest{Connector: s.Connector, Operation: s.Operation, TargetSystem: s.TargetSystem, TargetRecord: s.TargetRecord}

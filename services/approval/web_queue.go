@@ -188,7 +188,7 @@ func ptr[T any](v T) *T { return &v }
 
 // row is one line as the person is shown it.
 func (w *web) row(who *identity, one *ledger.Listed, at place) queueRow {
-	t := w.a.tenants[one.TenantID]
+	t := w.a.tenant(one.TenantID)
 	card := &ledger.Card{ApprovalSummary: one.ApprovalSummary, SentBy: one.SentBy, Cast: one.Cast}
 	if one.CorrectedBy != "" {
 		card.Corrects = &ledger.CorrectionView{By: one.CorrectedBy}
@@ -249,7 +249,8 @@ func stateNow(s *ledger.ApprovalSummary) string {
 // rolesOf are the person's roles in all tenants, and those of who they decide for.
 func (w *web) rolesOf(who *identity) []string {
 	var roles []string
-	for _, t := range w.a.tenants {
+	for id := range w.a.tenants {
+		t := w.a.tenant(id)
 		roles = append(append(roles, who.roles(t)...), t.delegatedRoles(who, time.Now())...)
 	}
 	slices.Sort(roles)

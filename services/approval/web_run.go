@@ -50,7 +50,7 @@ func (v *runView) When(at time.Time) template.HTML { return inZone(at, v.Zone) }
 
 // runPage shows what has happened to a run. To whoever may not see it, there is none.
 func (w *web) runPage(r *http.Request, who *identity) *reply {
-	t := w.a.tenants[r.PathValue("tenant")]
+	t := w.a.tenant(r.PathValue("tenant"))
 	id, err := uuid.Parse(r.PathValue("run"))
 	if t == nil || err != nil {
 		return notFound()

@@ -78,7 +78,7 @@ func TestCard(t *testing.T) {
 		"action": "payment.refund", "amount": "250 EUR", "field": "payment_id p-k",
 		"version": "Expected version none named", "evidence": "payments",
 		"age": "1 minute", "workflow": "support-refunds@2", "reason": "The amount needs the lead.",
-		"policy": "test-policy", "key": "Key k",
+		"policy": g.PolicyVersion, "key": "Key k",
 		"correlation": "ticket-k", "source": "support-refunds", "requester": "rita.requester", "sender": "sent by demo",
 		"hash": asked.IntentHash.String(), "revision": "Revision 1", "decide by": "left",
 		"execute by": "executed within 1 hour of the approval",
@@ -217,7 +217,7 @@ func TestEvidenceLinks(t *testing.T) {
 	asked := g.waiting("k")
 	card, err := g.env.Ledger.Card(t.Context(), asked.ApprovalID)
 	require.NoError(t, err)
-	v, err := g.tenants[ledgertest.Tenant].view(card, false)
+	v, err := g.tenant(ledgertest.Tenant).view(card, false)
 	require.NoError(t, err)
 	for address, linked := range map[string]bool{"https://crm.example/c/1?a=b": true, "http://crm.example/": true,
 		"javascript:alert(1)": false, "data:text/html,x": false, "//evil.example": false, "/relative": false, "": false} {

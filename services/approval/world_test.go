@@ -127,6 +127,7 @@ func (g *gate) waits(key string, propose func(*servicetest.Proposal), changes ..
 	s, err := intent.Read(undecided[0].Canonical, undecided[0].IntentHash)
 	require.NoError(g.t, err)
 	d := ledgertest.Decision(&undecided[0], uuid.Must(uuid.NewV7()), config.RouteHumanReview)
+	d.PolicyVersion = g.PolicyVersion
 	d.Audience = []string{"support-lead"}
 	d.Reasons = []byte(`[{"code":"rule_matched","rule_id":"refund-needs-lead","message":"The amount needs the lead."}]`)
 	d.Effect = ledger.EffectRequest{Connector: s.Connector, Operation: s.Operation, TargetSystem: s.TargetSystem,

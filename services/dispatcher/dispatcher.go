@@ -21,6 +21,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/pkg/fault"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
+	"github.com/holdpoint/holdpoint/pkg/policy/active"
 	"github.com/holdpoint/holdpoint/pkg/service"
 )
 
@@ -53,7 +54,7 @@ type Settings struct {
 type Dispatcher struct {
 	env      *service.Env
 	settings Settings
-	tenants  map[string]*tenant
+	policies *active.Policies[*tenant]
 	targets  map[string]*target // by "tenant/connector"
 	confirm  *ledger.Group[ledger.Fence, ledger.Leave]
 	outcomes *ledger.Group[ledger.Settlement, recorded]
@@ -76,23 +77,24 @@ var (
 	answerSite = fault.NewSite(ledger.Dispatcher, "answer", fault.KindProviderAnswer)
 )
 
-// New compiles every tenant's connectors and rules.
-func New(env *service.Env, settings Settings) (*Dispatcher, error) {
+// New compiles every tenant's connectors and the rules of its active policy.
+func New(ctx context.Context, env *service.Env, settings Settings) (*Dispatcher, error) {
 	settings.LeaseMargin = cmp.Or(settings.LeaseMargin, leaseMargin)
 	settings.Drain = cmp.Or(settings.Drain, drainFor)
 	d := &Dispatcher{
-		env: env, settings: settings, tenants: map[string]*tenant{}, targets: map[string]*target{},
+		env: env, settings: settings, targets: map[string]*target{},
 		wake: make(chan struct{}, 1), drained: make(chan struct{}),
 	}
 	var problems []error
 	d.executors = newExecutors(env.Bus, len(tenantsWithExecutors(env.Config)) > 0)
 	for _, declared := range env.Config.Tenants {
-		problems = append(problems, d.addTenant(declared))
+		problems = append(problems, d.addTargets(declared))
 	}
-	var err1, err2 error
+	var err1, err2, err3 error
+	d.policies, err3 = active.New(ctx, active.Config[*tenant]{Env: env, Make: newTenant})
 	d.attempts, err1 = env.Meter.Int64Counter("holdpoint_dispatch_attempts_total")
 	d.reviews, err2 = env.Meter.Int64Counter("holdpoint_returned_to_review_total")
-	if err := errors.Join(append(problems, err1, err2)...); err != nil {
+	if err := errors.Join(append(problems, err1, err2, err3)...); err != nil {
 		return nil, err
 	}
 	if !settings.Enabled {
@@ -115,6 +117,7 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	defer halt()
 	err := service.RunAll(ctx, d.env.Log, d.settings.Drain,
 		service.Named{Name: "dispatcher events", Runner: eventDoor{d}},
+		service.Named{Name: "dispatcher policy versions", Runner: d.policies},
 		service.Named{Name: "dispatcher poll", Runner: service.Loop{
 			Name: "poll", Log: d.env.Log, Pause: pollPause, Gap: pollSpacing, Wake: d.wake, Once: d.poll,
 		}},

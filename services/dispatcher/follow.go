@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/connector"
 	"github.com/holdpoint/holdpoint/pkg/intent"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
@@ -110,7 +111,7 @@ func (d *Dispatcher) review(a *attempt, s *intent.Snapshot, reasons []policy.Rea
 		Reasons: text, ReasonCodes: policy.Decision{Reasons: reasons}.Codes(), DecideWithin: defaultDecideWithin,
 		ExecuteWithin: defaultExecuteWithin, IntentHash: a.IntentHash.String(), Revision: s.Revision,
 	}
-	if action := d.tenants[a.TenantID].actions[a.ActionType]; action != nil {
+	if action := d.action(a); action != nil {
 		review.Audience = action.Audience
 		review.DecideWithin, review.ExecuteWithin = action.DecideWithin, action.ExecuteWithin
 	}
@@ -118,6 +119,15 @@ func (d *Dispatcher) review(a *attempt, s *intent.Snapshot, reasons []policy.Rea
 		Move: "review", HoldReason: ledger.HoldReview, NextCheck: ledger.Never, Review: review,
 		Outcome: a.report(connector.Result{Class: outcome.NotSent, Detail: "returned to review: " + reasons[0].Message}),
 	}
+}
+
+// action is the declaration of the effect's type in the active policy, or nil.
+func (d *Dispatcher) action(a *attempt) *config.Action {
+	t, err := d.policies.Of(a.TenantID)
+	if err != nil {
+		return nil
+	}
+	return t.actions[a.ActionType]
 }
 
 // report is the attempt's outcome as it is kept.

@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -22,7 +23,10 @@ func (d *Dispatcher) lease(ctx context.Context, req ledger.LeaseRequest) error {
 	req.Owner, req.Duration = uuid.New(), d.leaseDuration()
 	req.Free = map[string]int{}
 	if d.settings.Enabled && !d.stopping.Load() {
-		req.Free = d.slots.take(d.targets)
+		if err := d.policies.Fresh(ctx); err != nil {
+			return err
+		}
+		req.Free = d.slots.take(d.sendable())
 	}
 	if len(req.Free) == 0 && req.Due {
 		return nil
@@ -41,6 +45,19 @@ func (d *Dispatcher) lease(ctx context.Context, req ledger.LeaseRequest) error {
 		d.inFlight.Go(func() { d.send(context.WithoutCancel(ctx), a) })
 	}
 	return nil
+}
+
+// sendable are the connectors of those tenants whose active policy can be asked again (D4). The effects of the others stay
+// pending (POL-02).
+func (d *Dispatcher) sendable() map[string]*target {
+	usable := make(map[string]*target, len(d.targets))
+	for name, t := range d.targets {
+		tenant, _, _ := strings.Cut(name, "/")
+		if _, err := d.policies.Of(tenant); err == nil {
+			usable[name] = t
+		}
+	}
+	return usable
 }
 
 // leaseDuration outlasts the slowest connector's attempt.

@@ -37,12 +37,13 @@ func agrees(s *intent.Snapshot, e *ledger.Leased) error {
 func (d *Dispatcher) recheck(
 	ctx context.Context, a *attempt, s *intent.Snapshot, op connector.Operation,
 ) (ledger.Settlement, bool) {
-	changed := append(d.policyNow(a, s), stopped(a)...)
-	if len(changed) == 0 {
-		var err error
-		if changed, err = targetNow(ctx, a.target.conn, s, op); err != nil {
-			return d.follow(a, connector.Result{Class: outcome.NotSent, Detail: err.Error()}), true
-		}
+	changed, err := d.policyNow(a, s)
+	changed = append(changed, stopped(a)...)
+	if err == nil && len(changed) == 0 {
+		changed, err = targetNow(ctx, a.target.conn, s, op)
+	}
+	if err != nil {
+		return d.follow(a, connector.Result{Class: outcome.NotSent, Detail: err.Error()}), true
 	}
 	if len(changed) > 0 {
 		return d.review(a, s, changed), true
@@ -50,24 +51,30 @@ func (d *Dispatcher) recheck(
 	return ledger.Settlement{}, false
 }
 
-// policyNow decides again, by today's rules, workflow versions and age of the evidence. What a person has authorized
-// may be what policy sends to people.
-func (d *Dispatcher) policyNow(a *attempt, s *intent.Snapshot) []policy.Reason {
-	t := d.tenants[a.TenantID]
+// policyNow decides again, by the active rules, workflow versions and age of the evidence. What a person has authorized may be
+// what policy sends to people. The active policy was read at most active.MaxAge before the effect was leased (see lease), and is
+// not compared again at a commit, as it is where something is authorized: the authorization was made under the version that was
+// active then, so that an activation alone takes nothing back. What must stop at once, a kill switch stops (D9), and that is
+// compared in the transaction right before the first byte.
+func (d *Dispatcher) policyNow(a *attempt, s *intent.Snapshot) ([]policy.Reason, error) {
+	t, err := d.policies.Of(a.TenantID)
+	if err != nil {
+		return nil, err
+	}
 	decision := t.engine.Decide(s.Input(a.now()))
 	allowed := config.RouteAuto
 	if a.PolicyVersion == "" {
 		allowed = config.RouteHumanReview
 	}
 	if policy.Stricter(decision.Route, allowed) {
-		return decision.Reasons
+		return decision.Reasons, nil
 	}
 	if action := t.actions[s.ActionType]; action.Connector != s.Connector || action.Operation != s.Operation {
 		return []policy.Reason{{
 			Code: "registry_changed", Message: "The action type names another connector or operation by now.",
-		}}
+		}}, nil
 	}
-	return nil
+	return nil, nil
 }
 
 // stopped names the rules that let the effect act and whose exceptions people have stopped since. What a person authorized is theirs.

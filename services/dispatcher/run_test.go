@@ -23,7 +23,7 @@ func TestStop(t *testing.T) {
 	running := func(t *testing.T, settings Settings, delay time.Duration) (*bench, func() error) {
 		w := servicetest.New(t)
 		settings.Enabled = true
-		d, err := New(w.Env(ledger.Dispatcher), settings)
+		d, err := New(t.Context(), w.Env(ledger.Dispatcher), settings)
 		require.NoError(t, err)
 		b := &bench{World: w, Dispatcher: d, t: t}
 		id := b.Fault(updates, sandbox.Fault{Kind: sandbox.Delay, Duration: sandbox.Duration(delay)})
@@ -139,13 +139,13 @@ func TestNew(t *testing.T) {
 	t.Run("RefusesRulesThatDoNotCompileAndConnectorsThatCannotBeUsed", func(t *testing.T) {
 		t.Parallel()
 		w := servicetest.New(t, servicetest.WithConfig(func(c *config.Tenant) { c.Rules[0].When = "nonsense(" }))
-		_, err := New(w.Env(ledger.Dispatcher), Settings{})
+		_, err := New(t.Context(), w.Env(ledger.Dispatcher), Settings{})
 		require.Error(t, err)
 		w.Config = w.Configuration(func(c *config.Tenant) {
 			servicetest.Connector(c, servicetest.CRM).BaseURL = "ftp://x"
 			servicetest.Connector(c, servicetest.Payments).Backoff.Base = -1
 		})
-		_, err = New(w.Env(ledger.Dispatcher), Settings{})
+		_, err = New(t.Context(), w.Env(ledger.Dispatcher), Settings{})
 		require.ErrorContains(t, err, servicetest.CRM)
 	})
 

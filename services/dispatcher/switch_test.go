@@ -137,7 +137,7 @@ func TestKillSwitch(t *testing.T) {
 	t.Run("TheZeroSettingsSendNothing", func(t *testing.T) {
 		t.Parallel()
 		w := servicetest.New(t)
-		d, err := New(w.Env(ledger.Dispatcher), Settings{})
+		d, err := New(t.Context(), w.Env(ledger.Dispatcher), Settings{})
 		require.NoError(t, err)
 		w.Authorize(w.Contact("k"))
 		w.DueNow()

@@ -44,16 +44,21 @@ func (t *target) lasts() time.Duration {
 	return 2 * t.declared.Timeout
 }
 
-func (d *Dispatcher) addTenant(declared *config.Tenant) error {
+// newTenant compiles the rules of a tenant.
+func newTenant(declared *config.Tenant) (*tenant, error) {
 	engine, err := policy.New(declared)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	t := &tenant{engine: engine, actions: map[string]*config.Action{}}
 	for _, a := range declared.Actions {
 		t.actions[a.Type] = a
 	}
-	d.tenants[declared.ID] = t
+	return t, nil
+}
+
+// addTargets makes the connectors of a tenant, which are what the files say.
+func (d *Dispatcher) addTargets(declared *config.Tenant) error {
 	for _, c := range declared.Connectors {
 		t, err := d.newTarget(c)
 		if err != nil {

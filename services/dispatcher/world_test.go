@@ -38,7 +38,7 @@ func another(t *testing.T, w *servicetest.World, changes ...func(*config.Tenant)
 	if len(changes) > 0 {
 		env.Config = w.Configuration(changes...)
 	}
-	d, err := New(env, Settings{Enabled: true})
+	d, err := New(t.Context(), env, Settings{Enabled: true})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		d.inFlight.Wait()

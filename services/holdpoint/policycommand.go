@@ -54,7 +54,8 @@ func addPolicyVerbs(service *cobra.Command) {
 			return testPolicies(cmd.OutOrStdout(), cfg, f)
 		},
 	}
-	for _, verb := range []*cobra.Command{check, test, policyReplayCommand(&f), policyCandidatesCommand(&f)} {
+	for _, verb := range []*cobra.Command{check, test, policyReplayCommand(&f), policyCandidatesCommand(&f), policyActivateCommand(&f),
+		policyRollbackCommand(&f), policyVersionsCommand(&f)} {
 		verb.Flags().StringVar(&f.configDir, "config", "", "configuration directory, with a folder tenants (default: HOLDPOINT_CONFIG_DIR, else /etc/holdpoint)")
 		verb.Flags().BoolVar(&f.raw, "json", false, "print JSON")
 		service.AddCommand(verb)

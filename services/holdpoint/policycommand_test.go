@@ -13,21 +13,23 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/config"
 )
 
+// edited is the example in a directory of its own, with one text of a file replaced.
+func edited(t *testing.T, file, old, with string) string {
+	t.Helper()
+	dir := t.TempDir()
+	require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(deployed, "config/example"))))
+	path := filepath.Join(dir, "tenants/demo", file)
+	text, err := os.ReadFile(path)
+	require.NoError(t, err)
+	require.Contains(t, string(text), old)
+	require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), old, with, 1)), 0o600))
+	return dir
+}
+
 func TestPolicyCommand(t *testing.T) {
 	t.Parallel()
 
-	// setup is the example in a directory of its own, with one text of its policy replaced.
-	setup := func(t *testing.T, file, old, with string) string {
-		t.Helper()
-		dir := t.TempDir()
-		require.NoError(t, os.CopyFS(dir, os.DirFS(filepath.Join(deployed, "config/example"))))
-		path := filepath.Join(dir, "tenants/demo", file)
-		text, err := os.ReadFile(path)
-		require.NoError(t, err)
-		require.Contains(t, string(text), old)
-		require.NoError(t, os.WriteFile(path, []byte(strings.Replace(string(text), old, with, 1)), 0o600))
-		return dir
-	}
+	setup := edited
 	load := func(t *testing.T, dir string) *config.Config {
 		t.Helper()
 		cfg, err := policyFlags{configDir: dir}.load()

@@ -52,7 +52,7 @@ func serve(cmd *cobra.Command, d roster.Service) error {
 		return err
 	}
 	ready, err := d.Open(ctx, service.Needs{DatabaseURL: s.DatabaseURL, MaxConns: s.DatabaseConnections, Bus: conn, Config: cfg,
-		Log: log, Health: health}, roster.Choices{})
+		Log: log, Health: health, PolicyActivation: s.PolicyActivation}, roster.Choices{})
 	if err != nil {
 		return err
 	}

@@ -176,6 +176,9 @@ func runServices(ctx context.Context, f upFlags, files fs.FS, at upAddresses, lo
 	parts = append(parts, people.parts...)
 	choices := roster.Choices{Approval: people.choices, IntakeAddr: fmt.Sprintf("127.0.0.1:%d", f.intakePort), EnableActions: !decided}
 	needs := service.Needs{DatabaseURL: at.database, Bus: conn, Config: cfg, Log: log, Health: health}
+	if needs.PolicyActivation, err = upActivation(); err != nil {
+		return err
+	}
 	for _, d := range roster.Services {
 		ready, err := d.Open(ctx, needs, choices)
 		if err != nil {
@@ -192,6 +195,16 @@ func runServices(ctx context.Context, f upFlags, files fs.FS, at upAddresses, lo
 	parts = append(parts, drafting...)
 	parts = append(parts, service.Named{Name: "ready", Runner: announcer{f, at, intakeAddr, people, health}})
 	return service.RunAll(ctx, log, 25*time.Second, parts...)
+}
+
+// upActivation has edited files count at the next start, as somebody who develops expects, unless the environment says otherwise.
+func upActivation() (service.PolicyActivation, error) {
+	var common service.Settings
+	if _, decided := os.LookupEnv("HOLDPOINT_POLICY_ACTIVATION"); !decided {
+		return service.ActivateFiles, nil
+	}
+	err := service.Load("", &common)
+	return common.PolicyActivation, err
 }
 
 func tenantsOf(cfg *config.Config) []string {

@@ -12,8 +12,8 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
-// admit turns a delivery into a claim, or says why it cannot be one. It decides from the event and the configuration
-// alone, and for a signature that holds its time from when the event was taken, so the same event is admitted alike on
+// admit turns a delivery into a claim, or says why it cannot be one. It decides from the event, the configuration and the
+// active policy alone, and for a signature that holds its time from when the event was taken, so the same event is admitted alike on
 // every door and every replica. Nothing of a body is believed, or even parsed, before its signature.
 func (t *tenant) admit(s *source, d *delivery) (ledger.Claim, *contracts.Problem) {
 	if problem := d.acceptable(s.MaxBytes); problem != nil {
@@ -160,9 +160,13 @@ func (t *tenant) intent(proposal config.Document, s *source, at, key string, rev
 	if errs := intent.Check(proposal); len(errs) > 0 {
 		return nil, invalid(errs, at)
 	}
-	origin := intent.Origin{TenantID: t.ID, Key: key, Source: s.ID, Revision: revision, PolicyVersion: t.PolicyVersion}
+	registry, problem := t.registered()
+	if problem != nil {
+		return nil, problem
+	}
+	origin := intent.Origin{TenantID: t.ID, Key: key, Source: s.ID, Revision: revision, PolicyVersion: registry.version}
 	kind, _ := proposal.Get("action_type")
-	if a := t.actions[kind.Text()]; a != nil {
+	if a := registry.actions[kind.Text()]; a != nil {
 		change, _ := proposal.At("/proposed_change")
 		if errs := a.schema.CheckDocument(change); len(errs) > 0 {
 			return nil, invalid(errs, at+"/proposed_change")

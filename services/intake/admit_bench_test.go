@@ -15,6 +15,9 @@ func BenchmarkAdmit(b *testing.B) {
 	require.NoError(b, err)
 	t, err := newTenant(cfg.Tenants[0])
 	require.NoError(b, err)
+	known, err := newRegistry(cfg.Tenants[0])
+	require.NoError(b, err)
+	t.policy = func() (*registry, error) { return known, nil }
 	raw := []byte(`{"event_id":"e-1","proposal":{"action_type":"crm.contact.update","target":{"system":"crm",` +
 		`"record_id":"c-1"},"proposed_change":{"fields":{"city":"Lisbon"}},"current_version":"7","evidence":[` +
 		`{"source":"crm","version":"7","observed_at":"2026-12-01T11:00:00Z"}],"workflow_version":"crm-enrichment@3"}}`)

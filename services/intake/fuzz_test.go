@@ -207,7 +207,8 @@ func FuzzWorkerCall(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	s := &source{Source: &config.Source{ID: "drafts", Attempts: 3, Lease: config.Lease{Duration: time.Minute}}}
-	known := &tenant{Tenant: &config.Tenant{ID: "demo"}, sources: map[string]*source{"drafts": s}, actions: map[string]*action{}}
+	known := &tenant{Tenant: &config.Tenant{ID: "demo"}, sources: map[string]*source{"drafts": s},
+		policy: func() (*registry, error) { return &registry{}, nil }}
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		for _, verb := range []*workerVerb{&renewal, &submission, &giveUp} {
 			d := &delivery{raw: raw}

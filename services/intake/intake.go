@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
+	"github.com/holdpoint/holdpoint/pkg/policy/active"
 	"github.com/holdpoint/holdpoint/pkg/postgres"
 	"github.com/holdpoint/holdpoint/pkg/service"
 )
@@ -31,6 +32,7 @@ type Intake struct {
 	env      *service.Env
 	settings Settings
 	tenants  map[string]*tenant
+	policies *active.Policies[*registry]
 	keys     map[[32]byte]*caller
 	claims   *ledger.Group[ledger.Claim, ledger.Claimed]
 	owned    *ledger.Group[ledger.Owned, ledger.Claimed]
@@ -47,11 +49,16 @@ func New(ctx context.Context, env *service.Env, settings Settings) (*Intake, err
 	in := &Intake{env: env, settings: settings, tenants: map[string]*tenant{}, keys: map[[32]byte]*caller{},
 		waiters: make(chan struct{}, maxWaiters), stopping: make(chan struct{})}
 	in.settings.rulesWait = cmp.Or(settings.rulesWait, rulesWait)
+	var err error
+	if in.policies, err = active.New(ctx, active.Config[*registry]{Env: env, Make: newRegistry, Serves: true}); err != nil {
+		return nil, err
+	}
 	for _, declared := range env.Config.Tenants {
 		t, err := newTenant(declared)
 		if err != nil {
 			return nil, err
 		}
+		t.policy = func() (*registry, error) { return in.policies.Of(declared.ID) }
 		in.tenants[declared.ID] = t
 		if err := in.admitCallers(t); err != nil {
 			return nil, err
@@ -60,7 +67,6 @@ func New(ctx context.Context, env *service.Env, settings Settings) (*Intake, err
 			in.issuers = append(in.issuers, newIssuer(t, i))
 		}
 	}
-	var err error
 	if in.counters, err = newCounters(env.Meter); err != nil {
 		return nil, fmt.Errorf("make intake's counters: %w", err)
 	}
@@ -124,7 +130,7 @@ const drain = 20 * time.Second
 
 // Run serves all doors until the context ends, and answers what it has taken.
 func (in *Intake) Run(ctx context.Context) error {
-	parts := []service.Named{{Name: "intake http", Runner: service.HTTP{Listener: in.listener, Handler: (&httpDoor{in}).routes()}}}
+	parts := []service.Named{{Name: "intake policy versions", Runner: in.policies}, {Name: "intake http", Runner: service.HTTP{Listener: in.listener, Handler: (&httpDoor{in}).routes()}}}
 	if slices.ContainsFunc(in.env.Config.Tenants, func(t *config.Tenant) bool { return t.Callbacks != nil }) {
 		parts = append(parts, service.Named{Name: "intake callbacks", Runner: &callbacks{in: in}})
 	}

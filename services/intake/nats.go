@@ -50,6 +50,9 @@ func (d natsDoor) handle(ctx context.Context, items []bus.Item) []bus.Verdict {
 	b := &fetched{items: items, verdicts: make([]bus.Verdict, len(items))}
 	for i := range items {
 		claim, problem := d.admit(&items[i])
+		if problem != nil && problem.Code == contracts.CodeUnavailable {
+			continue // nothing is wrong with the event: it comes again
+		}
 		if problem != nil {
 			b.refused = append(b.refused, refusal{i, problem, problem.Detail})
 			continue

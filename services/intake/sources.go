@@ -7,14 +7,18 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/config"
 )
 
-// sources tells what the caller's tenant may hand in, from the configuration alone.
+// sources tells what the caller's tenant may hand in, from the configuration and the active policy alone.
 func (d *httpDoor) sources(_ http.ResponseWriter, _ *http.Request, c *caller) reply {
+	registry, problem := c.tenant.registered()
+	if problem != nil {
+		return refuse(problem)
+	}
 	list := &contracts.SourceList{Sources: make([]contracts.SourceInfo, 0, len(c.tenant.Sources)),
-		ActionTypes: make([]contracts.ActionInfo, 0, len(c.tenant.Actions))}
+		ActionTypes: make([]contracts.ActionInfo, 0, len(registry.list))}
 	for _, s := range c.tenant.Sources {
 		list.Sources = append(list.Sources, sourceInfo(s))
 	}
-	for _, a := range c.tenant.Actions {
+	for _, a := range registry.list {
 		list.ActionTypes = append(list.ActionTypes, contracts.ActionInfo{ActionType: a.Type, Risk: a.Risk,
 			Reversible: a.Reversible, Schema: a.Schema})
 	}

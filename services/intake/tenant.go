@@ -6,19 +6,27 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/holdpoint/holdpoint/contracts"
 	"github.com/holdpoint/holdpoint/pkg/canonical"
 	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/signature"
 	"github.com/holdpoint/holdpoint/pkg/webhook"
 )
 
-// tenant is a tenant with its sources and action schemas compiled.
+// tenant is a tenant with its sources compiled.
 type tenant struct {
 	*config.Tenant
 	sources map[string]*source
-	actions map[string]*action
-	rate    *rate.Limiter // nil is no limit
+	policy  func() (*registry, error) // of the active policy (P7)
+	rate    *rate.Limiter             // nil is no limit
 	caller  *webhook.Sender
+}
+
+// registry is what proposals are held against: the action types of one version of a tenant's policy.
+type registry struct {
+	version string
+	list    []*config.Action
+	actions map[string]*action
 }
 
 // action is a registered action type with its compiled schema and its connector.
@@ -48,24 +56,13 @@ type rules struct {
 }
 
 func newTenant(declared *config.Tenant) (*tenant, error) {
-	t := &tenant{Tenant: declared, sources: map[string]*source{}, actions: map[string]*action{},
+	t := &tenant{Tenant: declared, sources: map[string]*source{},
 		rate: newLimiter(declared.RateLimit)}
 	if declared.Callbacks != nil {
 		var err error
 		if t.caller, err = newCaller(declared.Callbacks); err != nil {
 			return nil, fmt.Errorf("callbacks of tenant %s: %w", declared.ID, err)
 		}
-	}
-	connectors := map[string]*config.Connector{}
-	for _, c := range declared.Connectors {
-		connectors[c.ID] = c
-	}
-	for _, a := range declared.Actions {
-		schema, err := config.NewValidator(a.Type, a.Schema)
-		if err != nil {
-			return nil, fmt.Errorf("action %s of tenant %s: %w", a.Type, declared.ID, err)
-		}
-		t.actions[a.Type] = &action{a, schema, connectors[a.Connector]}
 	}
 	for _, s := range declared.Sources {
 		compiled, err := newSource(s)
@@ -75,6 +72,31 @@ func newTenant(declared *config.Tenant) (*tenant, error) {
 		t.sources[s.ID] = compiled
 	}
 	return t, nil
+}
+
+func newRegistry(declared *config.Tenant) (*registry, error) {
+	r := &registry{version: declared.PolicyVersion, list: declared.Actions, actions: map[string]*action{}}
+	connectors := map[string]*config.Connector{}
+	for _, c := range declared.Connectors {
+		connectors[c.ID] = c
+	}
+	for _, a := range declared.Actions {
+		schema, err := config.NewValidator(a.Type, a.Schema)
+		if err != nil {
+			return nil, fmt.Errorf("action %s of tenant %s: %w", a.Type, declared.ID, err)
+		}
+		r.actions[a.Type] = &action{a, schema, connectors[a.Connector]}
+	}
+	return r, nil
+}
+
+// registered is the tenant's registry now. Where its active policy cannot be used here, nothing is held against another (POL-02).
+func (t *tenant) registered() (*registry, *contracts.Problem) {
+	r, err := t.policy()
+	if err != nil {
+		return nil, newProblem(contracts.CodeUnavailable, "The tenant's policy cannot be used by this replica now. Nothing was stored.")
+	}
+	return r, nil
 }
 
 func newSource(declared *config.Source) (*source, error) {

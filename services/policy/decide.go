@@ -33,9 +33,9 @@ func (p *Policy) decideOne(u *ledger.Undecided, event uuid.UUID) (d ledger.Decis
 			err = fmt.Errorf("the evaluation panicked: %v", cause)
 		}
 	}()
-	t := p.tenants[u.TenantID]
-	if t == nil {
-		return d, fmt.Errorf("tenant %q is not configured here", u.TenantID)
+	t, err := p.policies.Of(u.TenantID)
+	if err != nil {
+		return d, err
 	}
 	snapshot, err := intent.Read(u.Canonical, u.IntentHash)
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/bus"
 	"github.com/holdpoint/holdpoint/pkg/canonical"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
+	"github.com/holdpoint/holdpoint/pkg/policy/active"
 )
 
 // handle decides a fetched batch. What cannot be read is parked at once; what cannot be decided comes again, and is
@@ -40,6 +41,7 @@ func (p *Policy) handle(ctx context.Context, items []bus.Item) []bus.Verdict {
 		switch {
 		case cause == nil:
 			verdicts[i] = bus.Ack
+		case errors.Is(cause, active.ErrUnusable): // nothing is wrong with the event: it waits for a policy (POL-02)
 		case items[i].NumDelivered > bus.ParkAfter:
 			toPark, unprocessable = append(toPark, i), append(unprocessable, parked(&items[i], refs[n].EventID, cause))
 		}
@@ -99,12 +101,36 @@ func (p *Policy) fail(failed failures, event uuid.UUID, u *ledger.Undecided, cau
 	p.env.Log.Error("an intent cannot be decided", "tenant", u.TenantID, "run", u.RunID, "error", cause)
 }
 
-// decide reads the intents that still wait, decides them, and stores the decisions. Those that have moved on are done.
+// rounds bounds how often a batch is decided anew because another version of the policy became active meanwhile. Who activates
+// faster than that has the intents come again.
+const rounds = 5
+
+// decide reads the intents that still wait, decides them, and stores the decisions. Those that have moved on are done. What was
+// decided under a version that was no longer active at the commit is decided again under the one that is (P7).
 func (p *Policy) decide(ctx context.Context, refs []ledger.IntentRef) (failures, error) {
 	failed := failures{}
-	if len(refs) == 0 {
-		return failed, nil
+	for round := 1; len(refs) > 0; round++ {
+		outdated, err := p.decideOnce(ctx, refs, failed)
+		if err != nil {
+			return nil, err
+		}
+		if len(outdated) > 0 {
+			p.env.Log.Info("another policy became active; deciding again", "intents", len(outdated))
+			err = p.policies.Refresh(ctx)
+		}
+		if len(outdated) > 0 && round == rounds {
+			err = errors.Join(err, fmt.Errorf("%d intents: %w, %d times", len(outdated), ledger.ErrOutdatedPolicy, rounds))
+		}
+		if err != nil {
+			return nil, err
+		}
+		refs = outdated
 	}
+	return failed, nil
+}
+
+// decideOnce returns those whose decision was outdated when it was to be stored.
+func (p *Policy) decideOnce(ctx context.Context, refs []ledger.IntentRef, failed failures) ([]ledger.IntentRef, error) {
 	waiting, err := p.env.Ledger.Undecided(ctx, refs)
 	if err != nil {
 		return nil, err
@@ -114,6 +140,7 @@ func (p *Policy) decide(ctx context.Context, refs []ledger.IntentRef) (failures,
 		byRun[waiting[i].RunID] = &waiting[i]
 	}
 	var decisions []ledger.Decision
+	asked := make(map[uuid.UUID]ledger.IntentRef, len(refs))
 	for _, ref := range refs {
 		u := byRun[ref.RunID]
 		if u == nil || u.TenantID != ref.TenantID {
@@ -122,28 +149,40 @@ func (p *Policy) decide(ctx context.Context, refs []ledger.IntentRef) (failures,
 		if d, err := p.decideOne(u, ref.EventID); err != nil {
 			p.fail(failed, ref.EventID, u, err)
 		} else {
-			decisions = append(decisions, d)
+			decisions, asked[ref.EventID] = append(decisions, d), ref
 		}
 	}
-	return failed, p.store(ctx, decisions, failed)
+	late, err := p.store(ctx, decisions, failed)
+	outdated := make([]ledger.IntentRef, len(late))
+	for i, event := range late {
+		outdated[i] = asked[event]
+	}
+	return outdated, err
 }
 
-func (p *Policy) store(ctx context.Context, decisions []ledger.Decision, failed failures) error {
+// store returns the events whose decisions were outdated.
+func (p *Policy) store(ctx context.Context, decisions []ledger.Decision, failed failures) (outdated []uuid.UUID, err error) {
 	if len(decisions) == 0 {
-		return nil
+		return nil, nil
 	}
-	_, err := p.env.Ledger.Decide(ctx, decisions, func(d *ledger.Decision, cause error) {
+	unstored := map[uuid.UUID]bool{}
+	_, err = p.env.Ledger.Decide(ctx, decisions, func(d *ledger.Decision, cause error) {
+		unstored[d.EventID] = true
+		if errors.Is(cause, ledger.ErrOutdatedPolicy) {
+			outdated = append(outdated, d.EventID)
+			return
+		}
 		p.fail(failed, d.EventID, d.Intent, fmt.Errorf("its decision cannot be stored: %w", cause))
 	})
 	if err != nil {
-		return err
+		return nil, err
 	}
 	p.env.WakeRelay()
 	for i := range decisions {
-		if failed[decisions[i].EventID] == nil {
+		if !unstored[decisions[i].EventID] {
 			p.decided.Add(ctx, 1, metric.WithAttributes(attribute.String("tenant", decisions[i].Intent.TenantID),
 				attribute.String("route", decisions[i].Route)))
 		}
 	}
-	return nil
+	return outdated, nil
 }

@@ -1,10 +1,11 @@
 // Package policy routes intents: it reads what was submitted, decides by the tenant's rules, and stores the decision
-// with all that follows from it in one transaction (P2). door.go takes the events, decide.go is the pure part.
+// with all that follows from it in one transaction (P2). door.go takes the events, decide.go is the pure part. It decides by the
+// version of the policy that is active at the moment of that transaction, and by no other (P7).
 package policy
 
 import (
 	"context"
-	"errors"
+	"time"
 
 	"go.opentelemetry.io/otel/metric"
 
@@ -12,14 +13,15 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 	engine "github.com/holdpoint/holdpoint/pkg/policy"
+	"github.com/holdpoint/holdpoint/pkg/policy/active"
 	"github.com/holdpoint/holdpoint/pkg/service"
 )
 
 // Policy is the service.
 type Policy struct {
-	env     *service.Env
-	tenants map[string]*tenant
-	decided metric.Int64Counter
+	env      *service.Env
+	policies *active.Policies[*tenant]
+	decided  metric.Int64Counter
 }
 
 // decider is what decides for one tenant.
@@ -44,29 +46,37 @@ func newTenant(declared *config.Tenant) (*tenant, error) {
 	return t, nil
 }
 
-// New compiles every tenant's rules; an error in any of them refuses the start (POL-02).
-func New(env *service.Env) (*Policy, error) {
-	p := &Policy{env: env, tenants: map[string]*tenant{}}
-	var problems []error
+// New compiles every tenant's rules; an error in any of them refuses the start (POL-02). Where a tenant has no active policy,
+// that of the files is activated.
+func New(ctx context.Context, env *service.Env) (*Policy, error) {
 	for _, declared := range env.Config.Tenants {
-		t, err := newTenant(declared)
-		if err != nil {
-			problems = append(problems, err)
-			continue
-		}
-		p.tenants[declared.ID] = t
-		env.Log.Info("policy loaded", "tenant", declared.ID, "policy_version", declared.PolicyVersion,
-			"rules", len(declared.Rules))
 		engine.Warn(env.Log, declared)
 	}
+	policies, err := active.New(ctx, active.Config[*tenant]{Env: env, Make: newTenant, Install: true})
+	if err != nil {
+		return nil, err
+	}
 	counter, err := env.Meter.Int64Counter("holdpoint_policy_decisions_total")
-	p.decided = counter
-	return p, errors.Join(append(problems, err)...)
+	return &Policy{env: env, policies: policies, decided: counter}, err
 }
 
 // Run decides until the context ends.
 func (p *Policy) Run(ctx context.Context) error {
-	return bus.Consume(ctx, p.env.Bus, bus.ConsumeConfig{
-		Service: ledger.Policy, Stream: bus.InternalStream, Durable: bus.PolicyConsumer, Handle: p.handle, Logger: p.env.Log,
+	return service.RunAll(ctx, p.env.Log, drainFor,
+		service.Named{Name: "policy events", Runner: eventDoor{p}},
+		service.Named{Name: "policy versions", Runner: p.policies},
+	)
+}
+
+// drainFor is longer than a batch takes, with the ledger's patience.
+const drainFor = 40 * time.Second
+
+// eventDoor takes events from the broker.
+type eventDoor struct{ *Policy }
+
+// Run takes batches until the context ends.
+func (d eventDoor) Run(ctx context.Context) error {
+	return bus.Consume(ctx, d.env.Bus, bus.ConsumeConfig{
+		Service: ledger.Policy, Stream: bus.InternalStream, Durable: bus.PolicyConsumer, Handle: d.handle, Logger: d.env.Log,
 	})
 }

@@ -36,7 +36,7 @@ func setup(t *testing.T, options ...servicetest.Option) *bench {
 
 func another(t *testing.T, w *servicetest.World) *Policy {
 	t.Helper()
-	p, err := New(w.Env(ledger.Policy))
+	p, err := New(t.Context(), w.Env(ledger.Policy))
 	require.NoError(t, err)
 	return p
 }
@@ -254,6 +254,14 @@ select count(*) from parked_messages where consumer = 'policy' and reason like '
 	require.NotEmpty(t, b.Logs.Errors())
 }
 
+// compiled is the tenant as the service decides for it now.
+func (b *bench) compiled() *tenant {
+	b.t.Helper()
+	t, err := b.policies.Of(ledgertest.Tenant)
+	require.NoError(b.t, err)
+	return t
+}
+
 // panicking is an engine with a fault.
 type panicking struct{}
 
@@ -276,11 +284,17 @@ func TestCannotDecide(t *testing.T) {
 		mend  func(*bench)
 	}{
 		"APanickingEngine": {
-			func(b *bench) { b.tenants[ledgertest.Tenant].engine = panicking{} },
+			func(b *bench) { b.compiled().engine = panicking{} },
 			func(b *bench) { b.Policy = another(b.t, b.World) },
 		},
 		"ATenantThatIsNotConfiguredHere": {
-			func(b *bench) { delete(b.tenants, ledgertest.Tenant) },
+			func(b *bench) {
+				env := b.Env(ledger.Policy)
+				env.Config = &config.Config{}
+				var err error
+				b.Policy, err = New(b.t.Context(), env)
+				require.NoError(b.t, err)
+			},
 			func(b *bench) { b.Policy = another(b.t, b.World) },
 		},
 		"ADecisionThatCannotBeStored": {
@@ -361,7 +375,7 @@ func TestRegistry(t *testing.T) {
 func TestNew(t *testing.T) {
 	t.Parallel()
 	w := servicetest.New(t, servicetest.WithConfig(func(c *config.Tenant) { c.Rules[0].When = "amount >" }))
-	_, err := New(w.Env(ledger.Policy))
+	_, err := New(t.Context(), w.Env(ledger.Policy))
 	require.ErrorContains(t, err, "small-contact-change", "a bundle that does not load refuses the start (POL-02)")
 }
 

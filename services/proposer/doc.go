@@ -10,6 +10,9 @@
 // drafter may not choose is taken from the event: the target, the evidence, the versions, fixed members of the change.
 // matrix.go says for every kind of failure whether the drafter is asked again, how often, and what becomes of the run.
 //
+// It drafts by the action types of its files, not of the active policy, which it cannot read (P7). What the active policy's
+// schema refuses is refused where it is handed in.
+//
 // A model is offered no tools, so asking it again repeats nothing that a tool did. An agent calls tools, so it is never
 // asked again once it may have begun (M4).
 package proposer

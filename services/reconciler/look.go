@@ -80,12 +80,21 @@ func (r *Reconciler) settle(ctx context.Context, e *ledger.Open) *ledger.Settlem
 		s = r.look(ctx, e, t, op)
 	}
 	if s.Review != nil {
-		fillReview(s.Review, e, t.actions[e.ActionType])
+		fillReview(s.Review, e, r.action(e))
 	}
 	s.EffectKey, s.RunKey, s.CorrelationID, s.TraceParent = e.EffectKey, e.RunKey, e.CorrelationID, e.TraceParent
 	s.ClearUnread = e.UnreadOutcome
 	r.alert(ctx, e, &s)
 	return &s
+}
+
+// action is the declaration of the effect's type in the active policy, or nil.
+func (r *Reconciler) action(e *ledger.Open) *config.Action {
+	t, err := r.policies.Of(e.TenantID)
+	if err != nil {
+		return nil
+	}
+	return t.Action(e.ActionType)
 }
 
 // alert tells of what an operator must settle. It is told at every look, which is every few minutes at most.

@@ -16,6 +16,7 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/connector"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 	"github.com/holdpoint/holdpoint/pkg/outcome"
+	"github.com/holdpoint/holdpoint/pkg/policy/active"
 	"github.com/holdpoint/holdpoint/pkg/service"
 )
 
@@ -37,6 +38,8 @@ const (
 type Reconciler struct {
 	env     *service.Env
 	targets map[string]*target // by "tenant/connector"
+	// policies say whom to ask where an effect goes back to people.
+	policies *active.Policies[*config.Tenant]
 	// hold is how long an effect that was taken up stays this replica's to look at: its batch is read in
 	// batchSize / atOnce = 2 rounds of at most one timeout each.
 	hold    time.Duration
@@ -57,7 +60,6 @@ type Reconciler struct {
 type target struct {
 	conn    reader
 	backoff *outcome.Backoff
-	actions map[string]*config.Action
 }
 
 // reader is what can be asked of a connector. Of an executor it is nothing: its operations declare no lookup.
@@ -75,22 +77,18 @@ func newReader(c *config.Connector) (reader, error) {
 }
 
 // New compiles every tenant's connectors.
-func New(env *service.Env) (*Reconciler, error) {
+func New(ctx context.Context, env *service.Env) (*Reconciler, error) {
 	r := &Reconciler{env: env, targets: map[string]*target{}, busy: map[string]bool{}, wake: make(chan struct{}, 1),
 		readable: readable(env.Config), reading: map[string]bool{}, wakeReadings: make(chan struct{}, 1)}
 	longest := time.Duration(0)
 	for _, t := range env.Config.Tenants {
-		actions := map[string]*config.Action{}
-		for _, a := range t.Actions {
-			actions[a.Type] = a
-		}
 		for _, c := range t.Connectors {
 			conn, err1 := newReader(c)
 			backoff, err2 := outcome.NewBackoff(outcome.BackoffConfig{Declared: c.Backoff})
 			if err := errors.Join(err1, err2); err != nil {
 				return nil, fmt.Errorf("connector %s of tenant %s: %w", c.ID, t.ID, err)
 			}
-			r.targets[t.ID+"/"+c.ID] = &target{conn, backoff, actions}
+			r.targets[t.ID+"/"+c.ID] = &target{conn, backoff}
 			if !c.Executor() {
 				longest = max(longest, c.Timeout)
 			}
@@ -98,10 +96,14 @@ func New(env *service.Env) (*Reconciler, error) {
 	}
 	r.longest = min(longest, longestRead)
 	r.hold = batchSize/atOnce*r.longest + holdMargin
-	counter, err := env.Meter.Int64Counter("holdpoint_reconciled_total")
-	r.settled = counter
-	return r, err
+	var err1, err2 error
+	r.settled, err1 = env.Meter.Int64Counter("holdpoint_reconciled_total")
+	r.policies, err2 = active.New(ctx, active.Config[*config.Tenant]{Env: env, Make: asItIs})
+	return r, errors.Join(err1, err2)
 }
+
+// asItIs is what a reconciler makes of a policy: it decides nothing by it, and says whom to ask.
+func asItIs(t *config.Tenant) (*config.Tenant, error) { return t, nil }
 
 // Run looks at what is due until the context ends. Reads that a stop interrupts are forgotten, and made again later.
 func (r *Reconciler) Run(ctx context.Context) error {
@@ -109,6 +111,7 @@ func (r *Reconciler) Run(ctx context.Context) error {
 		service.Named{Name: "reconciler unsettled", Runner: service.Loop{
 			Name: "unsettled", Log: r.env.Log, Pause: pollPause, Wake: r.wake, Once: r.scan,
 		}},
+		service.Named{Name: "reconciler policy versions", Runner: r.policies},
 		service.Named{Name: "reconciler overdue", Runner: service.Loop{
 			Name: "overdue", Log: r.env.Log, Pause: overduePause, Once: r.scanOverdue,
 		}},

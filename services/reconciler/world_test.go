@@ -35,7 +35,7 @@ func setup(t *testing.T, changes ...func(*config.Tenant)) *bench {
 
 func another(t *testing.T, w *servicetest.World) *Reconciler {
 	t.Helper()
-	r, err := New(w.Env(ledger.Reconciler))
+	r, err := New(t.Context(), w.Env(ledger.Reconciler))
 	require.NoError(t, err)
 	return r
 }

@@ -23,6 +23,9 @@ const (
 	role      = "measure"
 )
 
+// policy is what decisions are made under; it decides nothing.
+var policy = []byte("measure")
+
 // flow is the ledgers of the services that a run meets on its way, over one pool.
 type flow struct {
 	pool                                 *pgxpool.Pool
@@ -49,7 +52,10 @@ func openFlow(ctx context.Context, url string, connections int, review bool) (*f
 		pool.Close()
 		return nil, err
 	}
-	if _, err := f.intake.ActivateRules(ctx, tenant, source, 1); err != nil {
+	_, err1 := f.intake.ActivateRules(ctx, tenant, source, 1)
+	_, _, err2 := f.policy.ActivatePolicy(ctx, ledger.PolicyActivation{TenantID: tenant, Version: config.PolicyVersionOf(policy),
+		Content: policy, By: "measure", Reason: "Decisions are measured."})
+	if err := errors.Join(err1, err2); err != nil {
 		pool.Close()
 		return nil, err
 	}
@@ -127,7 +133,7 @@ func (f *flow) decide(ctx context.Context, claims []ledger.Claim) (int, error) {
 	decisions := make([]ledger.Decision, len(waiting))
 	for i := range waiting {
 		decisions[i] = ledger.Decision{
-			EventID: newEventID(), DecisionID: uuid.New(), Intent: &waiting[i], Route: config.RouteAuto, PolicyVersion: "measure",
+			EventID: newEventID(), DecisionID: uuid.New(), Intent: &waiting[i], Route: config.RouteAuto, PolicyVersion: config.PolicyVersionOf(policy),
 			Reasons: []byte(`[{"code":"rule","rule":"small_change"}]`), ExecuteWithin: time.Hour, Effect: effectOf(waiting[i].Key),
 		}
 		if f.review {

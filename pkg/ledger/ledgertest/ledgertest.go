@@ -35,15 +35,22 @@ type Bench struct {
 
 	// Owner works as the database's owner, who may do what no service may.
 	Owner *pgxpool.Pool
+	// PolicyVersion is what the bench's own decisions say that they were made under.
+	PolicyVersion string
 
 	t testing.TB
 }
 
-// New makes a bench whose source's rules are active in version 1.
+// PolicyVersion is what decisions of the factories were made under: the version of a policy that is nobody's, and an engine.
+var PolicyVersion = config.PolicyVersionOf([]byte(policy)) + "/test"
+
+const policy = "the policy of a test"
+
+// New makes a bench whose source's rules are active in version 1, and whose policy is active.
 func New(t testing.TB) *Bench {
 	t.Helper()
 	db := postgrestest.New(t)
-	b := &Bench{DB: db, Owner: db.Pool(""), t: t}
+	b := &Bench{DB: db, Owner: db.Pool(""), PolicyVersion: PolicyVersion, t: t}
 	for service, into := range map[string]**ledger.Ledger{
 		ledger.Intake: &b.Intake, ledger.Policy: &b.Policy, ledger.Approval: &b.Approval, ledger.Dispatcher: &b.Dispatcher,
 		ledger.Reconciler: &b.Reconciler, ledger.Relay: &b.Relay, ledger.Operator: &b.Operator,
@@ -52,7 +59,19 @@ func New(t testing.TB) *Bench {
 	}
 	_, err := b.Intake.ActivateRules(t.Context(), Tenant, Source, 1)
 	require.NoError(t, err)
+	b.ActivatePolicy(Tenant, []byte(policy))
 	return b
+}
+
+// ActivatePolicy makes a policy of this content the active one, and returns its version.
+func (b *Bench) ActivatePolicy(tenant string, content []byte) string {
+	b.t.Helper()
+	version := config.PolicyVersionOf(content)
+	active, _, err := b.Operator.ActivatePolicy(b.t.Context(), ledger.PolicyActivation{TenantID: tenant, Version: version,
+		Content: content, By: "a test", Reason: "It is needed."})
+	require.NoError(b.t, err)
+	require.Equal(b.t, version, active.Version)
+	return version
 }
 
 // For is the same database for one case of a test whose cases share it.
@@ -144,7 +163,7 @@ func Ref(c ledger.Claim) ledger.IntentRef {
 // Decision is a decision about an undecided intent, with all that its route needs.
 func Decision(u *ledger.Undecided, event uuid.UUID, route string) ledger.Decision {
 	return ledger.Decision{
-		EventID: event, DecisionID: uuid.New(), Intent: u, Route: route, PolicyVersion: "test-policy", Reasons: []byte(`[]`),
+		EventID: event, DecisionID: uuid.New(), Intent: u, Route: route, PolicyVersion: PolicyVersion, Reasons: []byte(`[]`),
 		ReasonCodes: []string{"test"}, Summary: "decided by a test", DecideWithin: time.Hour, ExecuteWithin: time.Hour,
 		Audience: []string{"reviewer"},
 		Effect: ledger.EffectRequest{Connector: Connector, Operation: "update", TargetSystem: "crm",
@@ -165,6 +184,7 @@ func (b *Bench) Decide(route string, claims ...ledger.Claim) {
 	decisions := make([]ledger.Decision, len(waiting))
 	for i := range waiting {
 		decisions[i] = Decision(&waiting[i], uuid.Must(uuid.NewV7()), route)
+		decisions[i].PolicyVersion = b.PolicyVersion
 	}
 	moved, err := b.Policy.Decide(b.t.Context(), decisions, func(_ *ledger.Decision, err error) { require.NoError(b.t, err) })
 	require.NoError(b.t, err)

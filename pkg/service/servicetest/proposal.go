@@ -97,6 +97,7 @@ func (w *World) Authorize(claims ...ledger.Claim) []ledger.EffectKey {
 		s, err := intent.Read(waiting[i].Canonical, waiting[i].IntentHash)
 		require.NoError(w.t, err)
 		decisions[i] = ledgertest.Decision(&waiting[i], refs[i].EventID, config.RouteAuto)
+		decisions[i].PolicyVersion = w.PolicyVersion
 		decisions[i].Effect = ledger.EffectRequest{
 			Connector: s.Connector, Operation: s.Operation, TargetSystem: s.TargetSystem, TargetRecord: s.TargetRecord,
 		}

@@ -59,7 +59,7 @@ type Option func(*World)
 // WithBus connects the services to a broker.
 func WithBus(conn *bus.Conn) Option { return func(w *World) { w.Bus = conn } }
 
-// WithConfig changes the configuration. The policy version stays what the files gave.
+// WithConfig changes the configuration. The policy version stays what the files gave, and is the active one.
 func WithConfig(change func(*config.Tenant)) Option {
 	return func(w *World) { change(w.Config.Tenants[0]) }
 }
@@ -74,6 +74,9 @@ func New(t testing.TB, options ...Option) *World {
 	}
 	if w.Bus == nil {
 		w.Bus = nowhere(t)
+	}
+	for _, tenant := range w.Config.Tenants {
+		w.PolicyVersion = w.ActivatePolicy(tenant.ID, tenant.PolicyContent) + "/test"
 	}
 	return w
 }

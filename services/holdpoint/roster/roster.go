@@ -114,8 +114,8 @@ func makeRelay(_ context.Context, env *service.Env, c Choices) (service.Runner, 
 	return relay.New(env, s)
 }
 
-func makePolicy(_ context.Context, env *service.Env, _ Choices) (service.Runner, error) {
-	return policy.New(env)
+func makePolicy(ctx context.Context, env *service.Env, _ Choices) (service.Runner, error) {
+	return policy.New(ctx, env)
 }
 
 func makeApproval(ctx context.Context, env *service.Env, c Choices) (service.Runner, error) {
@@ -130,7 +130,7 @@ func makeApproval(ctx context.Context, env *service.Env, c Choices) (service.Run
 	return approval.New(ctx, env, s)
 }
 
-func makeDispatcher(_ context.Context, env *service.Env, c Choices) (service.Runner, error) {
+func makeDispatcher(ctx context.Context, env *service.Env, c Choices) (service.Runner, error) {
 	var s dispatcher.Settings
 	if err := service.Load("DISPATCHER", &s); err != nil {
 		return nil, err
@@ -139,9 +139,9 @@ func makeDispatcher(_ context.Context, env *service.Env, c Choices) (service.Run
 		s.LeaseMargin = c.LeaseMargin
 	}
 	s.Enabled = c.EnableActions || os.Getenv("AI_ACTIONS_ENABLED") == "true"
-	return dispatcher.New(env, s)
+	return dispatcher.New(ctx, env, s)
 }
 
-func makeReconciler(_ context.Context, env *service.Env, _ Choices) (service.Runner, error) {
-	return reconciler.New(env)
+func makeReconciler(ctx context.Context, env *service.Env, _ Choices) (service.Runner, error) {
+	return reconciler.New(ctx, env)
 }
