@@ -20,7 +20,7 @@ create table exception_classes (
   stopped_at    timestamptz,
   stopped_by    text,
   stop_reason   text,
-  constraint exception_classes_pkey primary key (class_id),
+  constraint exception_classes_pkey primary key (class_id, tenant_id),
   constraint exception_classes_rule unique (tenant_id, rule_id, evaluation_id),
   constraint exception_classes_stopped check ((stopped_at is null) = (stopped_by is null) and (stopped_at is null) = (stop_reason is null))
 );
@@ -47,7 +47,7 @@ create table exception_uses (
   judged_at   timestamptz,
   constraint exception_uses_pkey primary key (run_id, tenant_id, intent_hash, class_id),
   constraint exception_uses_intent foreign key (run_id, tenant_id, intent_hash) references intents,
-  constraint exception_uses_class foreign key (class_id) references exception_classes,
+  constraint exception_uses_class foreign key (class_id, tenant_id) references exception_classes,
   constraint exception_uses_sample unique (sample_id),
   constraint exception_uses_sampled check ((sample_id is null) = (review_by is null) and (sample_id is null) = (audience is null)),
   constraint exception_uses_verdict check (verdict in ('right', 'wrong')),

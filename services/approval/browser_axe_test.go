@@ -41,18 +41,7 @@ func TestBrowserAccessibility(t *testing.T) {
 	nora := newScriptedTab(t, g)
 	check := func(b *tab, name string) {
 		t.Helper()
-		b.do(chromedp.Evaluate[chromedp.Void](source + ";void 0"))
-		b.look(func(look string) {
-			b.shot(name + "-" + look)
-			text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](axeRun, chromedp.EvalAwaitPromise))
-			require.NoError(t, err)
-			var found []string
-			require.NoError(t, json.Unmarshal([]byte(text), &found))
-			require.Empty(t, found, "%s, %s", name, look)
-			wide, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](`document.documentElement.scrollWidth > innerWidth`))
-			require.NoError(t, err)
-			require.False(t, wide, "%s, %s: the page is wider than the screen", name, look)
-		})
+		b.examine(source, name)
 	}
 	page := func(name, path string) {
 		t.Helper()
@@ -126,4 +115,62 @@ func TestBrowserAccessibility(t *testing.T) {
 	otto := newScriptedTab(t, g)
 	otto.signIn("carl", "/")
 	check(otto, "queue-without-a-role")
+}
+
+// examine has axe-core look at the page as it is, in each of its four looks.
+func (b *tab) examine(source, name string) {
+	b.t.Helper()
+	b.do(chromedp.Evaluate[chromedp.Void](source + ";void 0"))
+	b.look(func(look string) {
+		b.shot(name + "-" + look)
+		text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](axeRun, chromedp.EvalAwaitPromise))
+		require.NoError(b.t, err)
+		var found []string
+		require.NoError(b.t, json.Unmarshal([]byte(text), &found))
+		require.Empty(b.t, found, "%s, %s", name, look)
+		wide, err := chromedp.Run(b.ctx, chromedp.Evaluate[bool](`document.documentElement.scrollWidth > innerWidth`))
+		require.NoError(b.t, err)
+		require.False(b.t, wide, "%s, %s: the page is wider than the screen", name, look)
+	})
+}
+
+// TestBrowserAccessibilityOfContacts does the same for what a change of a contact leads to: the comparison with what the target holds, a
+// request that came back, the timeline, and what acted with no person asked.
+func TestBrowserAccessibilityOfContacts(t *testing.T) {
+	source := axe(t)
+	g := contactGate(t)
+	nora := newScriptedTab(t, g)
+	nora.signIn("nora", "/")
+	page := func(name, path string) {
+		t.Helper()
+		nora.open(path)
+		nora.examine(source, name)
+	}
+	page("unattended-empty", "/unattended")
+	asked := g.change("ada", map[string]any{"city": "Lisbon", "address": map[string]any{"zip": "1200-816"}})
+	page("card-not-read", cardPath(asked))
+	g.holds(asked, `{"/fields/city":"Porto"}`)
+	page("card-compared", cardPath(asked))
+	g.Vote(asked.Vote("nora", ledger.Approve))
+	again := g.comesBack(asked, "ada", `[{"code":"target_changed","message":"The target is at version 2."}]`)
+	g.reads(again, ledger.ReadResult{Found: true, Version: "2", Held: []byte(`{"/fields/city":"Faro"}`)})
+	page("card-again", cardPath(again))
+	page("run", runPath+"demo/"+again.Effect.RunID.String())
+	back := g.change("back", map[string]any{"city": "Faro"})
+	nora.open(cardPath(back))
+	nora.do(chromedp.SendKeys("#reason", "Another city."))
+	nora.press(`button[value="send_back"]`)
+	nora.examine(source, "card-sent-back")
+
+	path := g.acts("held")
+	page("unattended", "/unattended")
+	page("case", path)
+	nora.press(`button[value="wrong"]`)
+	nora.examine(source, "case-no-reason")
+	nora.do(chromedp.SendKeys("#judge-reason", "Another Smith."))
+	nora.press(`button[value="wrong"]`)
+	nora.examine(source, "case-wrong")
+	nora.do(chromedp.SendKeys("#back-reason", "Another Smith."))
+	nora.press(`form[action$="/take-back"] button`)
+	nora.examine(source, "case-taken-back")
 }

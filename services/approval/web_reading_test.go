@@ -49,6 +49,7 @@ func (g *gate) waitsFor(claim ledger.Claim, key string) ledgertest.Asked {
 	s, err := intent.Read(waiting[0].Canonical, waiting[0].IntentHash)
 	require.NoError(g.t, err)
 	d := ledgertest.Decision(&waiting[0], uuid.Must(uuid.NewV7()), config.RouteHumanReview)
+	d.PolicyVersion = g.PolicyVersion
 	d.Audience, d.Reasons = []string{"sales-operations"}, []byte(`[{"code":"rule_matched","rule_id":"r","message":"An address changes."}]`)
 	d.Effect = ledger.EffectRequest{Connector: s.Connector, Operation: s.Operation, TargetSystem: s.TargetSystem,
 		TargetRecord: s.TargetRecord}

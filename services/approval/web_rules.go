@@ -21,6 +21,10 @@ func (t *tenant) rerunRules(card *ledger.Card, s *intent.Snapshot) []string {
 		"The same event again starts nothing: its sender is told how this run stands. The same key with another content is a conflict, " +
 			"and changes nothing.",
 		"After a rejection or an expiry, the same key never runs again: it takes a new event under a new key." + nearRule(action)}
+	if revisions := t.revisions(card); revisions.Left(card.Revision) {
+		rules = append(rules, "If it is sent back, whoever proposed it may bring a better proposal within "+span(revisions.Within)+
+			", which is asked for anew. Else the run ends as expired. It can be sent back "+times(revisions.Rounds-card.Revision+1)+" more.")
+	}
 	if source == nil || source.Corrects == "" {
 		rules = append(rules, "This source takes no corrections: what has ended is put right by a new event.")
 	} else {
@@ -151,4 +155,11 @@ func evidenceProblem(rule config.EvidenceRule, s *intent.Snapshot, card *ledger.
 			since(card.Now, s.Evidence[newest].ObservedAt), span(rule.MaxAge))
 	}
 	return ""
+}
+
+func times(n int) string {
+	if n == 1 {
+		return "once"
+	}
+	return fmt.Sprintf("%d times", n)
 }
