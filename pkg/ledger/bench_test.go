@@ -119,9 +119,13 @@ func benchSettle(b *testing.B, bench *ledgertest.Bench) {
 }
 
 // BenchmarkVote times decisions of people that each end their approval, in batches as large as a service's decisions of one
-// moment. HOLDPOINT_TEST_POSTGRES_URL and HOLDPOINT_BENCH_RUNS count as for BenchmarkCommands.
+// moment. HOLDPOINT_TEST_POSTGRES_URL and HOLDPOINT_BENCH_RUNS count as for BenchmarkCommands; HOLDPOINT_BENCH_WAITING is how many
+// requests wait besides.
 func BenchmarkVote(b *testing.B) {
 	shared := ledgertest.New(b)
+	if n, _ := strconv.Atoi(os.Getenv("HOLDPOINT_BENCH_WAITING")); n > 0 {
+		shared.SeedWaiting(n)
+	}
 	if n, _ := strconv.Atoi(os.Getenv("HOLDPOINT_BENCH_RUNS")); n > 0 {
 		shared.Seed(n)
 	}

@@ -70,7 +70,7 @@ func TestWaitingForYou(t *testing.T) {
 		require.NoError(t, err)
 		for subject, group := range map[string]string{"nora": "support-leads", "otto": "operators"} { // who signed in long ago
 			who := &identity{Issuer: g.settings.Issuer, Subject: subject, Claims: map[string]any{"groups": []any{group}}}
-			require.Equal(t, subject == "nora", g.tenants[ledgertest.Tenant].waitsFor(who, card))
+			require.Equal(t, subject == "nora", g.tenant(ledgertest.Tenant).waitsFor(who, card))
 		}
 		require.Equal(t, http.StatusOK, g.signedIn("nora").decide(asked, ledger.Approve, "first stage").Status)
 		require.Equal(t, []string{"others", "mine", "others"}, []string{mine(g, "nora", asked), mine(g, "otto", asked), mine(g, "sam", asked)})
@@ -83,7 +83,7 @@ func TestWaitingForYou(t *testing.T) {
 		card, err := g.env.Ledger.Card(t.Context(), asked.ApprovalID)
 		require.NoError(t, err)
 		require.Equal(t, ledger.ApprovalPending, card.State)
-		nora := g.tenants[ledgertest.Tenant]
+		nora := g.tenant(ledgertest.Tenant)
 		who := &identity{Issuer: g.settings.Issuer, Subject: "nora", Claims: map[string]any{"groups": []any{"support-leads"}}}
 		require.False(t, nora.waitsFor(who, card))
 		card.Now = card.DecideBy.Add(-1)

@@ -216,10 +216,10 @@ func TestAReadingIsPartOfWhatWasShown(t *testing.T) {
 			card, err := g.env.Ledger.Card(t.Context(), asked.ApprovalID)
 			require.NoError(t, err)
 			card.Reading.ReadAt, card.Now = time.Unix(0, 0), card.RequestedAt
-			v, err := g.tenants[ledgertest.Tenant].view(card, false)
+			v, err := g.tenant(ledgertest.Tenant).view(card, false)
 			require.NoError(t, err)
 			p := &cardPage{View: v, Who: &identity{}}
-			require.NoError(t, g.web.parts(p, g.tenants[ledgertest.Tenant]))
+			require.NoError(t, g.web.parts(p, g.tenant(ledgertest.Tenant)))
 			return digestOf(v, p)
 		}
 		require.Equal(t, digest(held), digest(held))

@@ -60,7 +60,7 @@ func TestTheRestOfTheCard(t *testing.T) {
 	says := page.tidy()
 	for name, part := range map[string]string{
 		"purpose": "Purpose The contact moved", "payer": "Paid by ACME GmbH", "draft": "Draft Dear Ada", "label": "Label address_change",
-		"score": "Score 0.87", "route": "Route human review", "policy": "decided by test-policy", "cloud event": "CloudEvent //crm · e-k",
+		"score": "Score 0.87", "route": "Route human review", "policy": "decided by " + g.PolicyVersion, "cloud event": "CloudEvent //crm · e-k",
 		"zone":   "Asia/Kolkata)",
 		"people": "May decide now sales-operations: Carl Sales, Sam Lead", // rita has asked
 		"reject": "If it is rejected, the run ends and nothing is sent. The contact stays as it is.",
@@ -97,7 +97,7 @@ func TestTheRestOfTheCard(t *testing.T) {
 		require.NoError(t, err)
 		s, err := intent.Read(card.Canonical, card.IntentHash)
 		require.NoError(t, err)
-		ten := g.tenants[ledgertest.Tenant]
+		ten := g.tenant(ledgertest.Tenant)
 		require.Empty(t, ten.problemsOf(card, s))
 		card.Model = []byte(`{"name":"m","validation":"repaired","attempts":2}`)
 		card.History = append(card.History, ledger.HistoryRow{Move: "fail_retryable", Facts: []byte(`{"class":"invalid_output","reason":"no JSON"}`)})
@@ -162,7 +162,7 @@ values ('demo', $1, 'support-mail', 'nora@example.test', 'sent', clock_timestamp
 		g.Authorize(g.Contact("auto"))
 		page := otto.get(runOf("auto"))
 		require.Equal(t, http.StatusOK, page.Status)
-		require.Contains(t, page.tidy(), "Let it be carried out without a person, by policy version test-policy")
+		require.Contains(t, page.tidy(), "Let it be carried out without a person, by policy version "+brief(g.PolicyVersion))
 		require.Contains(t, page.tidy(), "Requests nobody was asked")
 		require.Equal(t, http.StatusNotFound, carl.get(runOf("auto")).Status, "he has no say in it")
 	})

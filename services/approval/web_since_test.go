@@ -78,10 +78,10 @@ func TestReReview(t *testing.T) {
 			look.Seen = &seen
 			copied := *card
 			copied.Looks = []ledger.Look{look}
-			v, err := g.tenants[ledgertest.Tenant].view(&copied, false)
+			v, err := g.tenant(ledgertest.Tenant).view(&copied, false)
 			require.NoError(t, err)
 			p := &cardPage{View: v, Who: &identity{}}
-			require.NoError(t, g.web.parts(p, g.tenants[ledgertest.Tenant]))
+			require.NoError(t, g.web.parts(p, g.tenant(ledgertest.Tenant)))
 			return digestOf(v, p)
 		}
 		require.Equal(t, digest("Porto"), digest("Porto"))

@@ -245,7 +245,13 @@ func TestApprovalFixtures(t *testing.T) {
 		}))
 		event := w.Refund("50.00")
 		w.Post(event)
-		w.Await(event, contracts.StateFailedTerminal)
+		back := w.AwaitTold(event, contracts.TypeRunSentBack).Data.(*contracts.RunSentBack)
+		require.Equal(t, []any{1, "policy"}, []any{back.IntentRevision, back.SentBy})
+		require.Contains(t, back.Reason, "Name the ticket in the refund.")
+		worker := w.Worker()
+		better := w.Refund("60.00").Body.(map[string]any)["proposal"]
+		require.Equal(t, contracts.ResultAccepted, worker.Propose(event, worker.Take(event.Source), better).Result)
+		w.Await(event, contracts.StateFailedTerminal) // one better proposal is taken, and this rule wants yet another
 		told := w.AwaitTold(event, contracts.TypeRunEnded).Data.(*contracts.RunEnded)
 		require.Equal(t, ledger.OutcomeInvalid, told.Outcome)
 		require.Contains(t, told.Reason, "Name the ticket in the refund.")

@@ -85,7 +85,7 @@ func TestJourneyEndsInTheSameRowsWhateverFallsOver(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			w := world.New(t, world.WithConfig(atOnce(4)), world.WithLuck(world.Luck{Duplicate: 0.2}))
-			w.Fault(slow(200 * time.Millisecond))
+			w.Fault(slow(400 * time.Millisecond)) // as long as a busy machine may take between the look and the blow
 			var events []world.Event
 			for _, blow := range c.blows {
 				share := w.Updates(runs / len(c.blows))

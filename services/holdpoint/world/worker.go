@@ -28,6 +28,15 @@ func (k *Worker) Claim(e Event) Reply {
 	return reply
 }
 
+// Take asks for a run of a source that waits, and is the lease under which it was given.
+func (k *Worker) Take(source string) *contracts.Lease {
+	k.w.t.Helper()
+	reply, err := k.w.Call(http.MethodPost, "/v1/sources/"+source+"/work", nil, []byte(`{"owner":"`+k.owner+`"}`))
+	require.NoError(k.w.t, err)
+	require.Equal(k.w.t, http.StatusOK, reply.Status)
+	return &contracts.Lease{Owner: k.owner, Version: k.w.Count(`select version from runs where lease_owner = $1::uuid`, k.owner)}
+}
+
 // Renew lengthens the lease.
 func (k *Worker) Renew(e Event, l *contracts.Lease) Reply {
 	k.w.t.Helper()
@@ -37,7 +46,13 @@ func (k *Worker) Renew(e Event, l *contracts.Lease) Reply {
 // Submit hands in a proposal under the lease.
 func (k *Worker) Submit(e Event, l *contracts.Lease) Reply {
 	k.w.t.Helper()
-	return k.own(e, "proposal", l, object{"proposal": e.Proposal("crm.contact.update")})
+	return k.Propose(e, l, e.Proposal("crm.contact.update"))
+}
+
+// Propose hands in any proposal under the lease.
+func (k *Worker) Propose(e Event, l *contracts.Lease, proposal any) Reply {
+	k.w.t.Helper()
+	return k.own(e, "proposal", l, object{"proposal": proposal})
 }
 
 func (k *Worker) own(e Event, what string, l *contracts.Lease, body object) Reply {
