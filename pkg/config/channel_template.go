@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"path"
 	"strings"
@@ -83,7 +84,7 @@ func (d *declared) readTemplate(o *object, mail bool) *MessageTemplate {
 	d.checkMessage(at, m.Text, func(shown string) error {
 		switch {
 		case mail && !strings.Contains(shown, example.Link):
-			return fmt.Errorf("must have {{.Link}}, without which nobody finds the request")
+			return errors.New("must have {{.Link}}, without which nobody finds the request")
 		case !mail && utf8.RuneCountInString(shown) > maxMessage:
 			return fmt.Errorf("gives a message of more than %d characters, which chat programs do not show", maxMessage)
 		}

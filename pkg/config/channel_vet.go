@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -21,7 +22,7 @@ func vetMessage(text string, allowed []string) (offset int, err error) {
 		return lineOffset(text, templateLine(err)), fmt.Errorf("cannot be read: %s", says)
 	}
 	if len(parsed.Templates()) > 1 {
-		return 0, fmt.Errorf("must be one template: define and block are not for messages")
+		return 0, errors.New("must be one template: define and block are not for messages")
 	}
 	v := vet{allowed: allowed}
 	if parsed.Tree != nil { // nil where nothing is in it
@@ -81,7 +82,7 @@ func (v *vet) node(n parse.Node) {
 			v.refuse(n, "uses %s; allowed: %s", n.Ident, strings.Join(messageFuncs, ", "))
 		}
 	default:
-		v.refuse(n, "has %s, which is not for messages; it may use fields, texts, if, else, end and %s", n, strings.Join(messageFuncs, ", "))
+		v.refuse(n, "has %s, which is not for messages; it may use fields, texts, if, else and end, and the functions %s", n, strings.Join(messageFuncs, ", "))
 	}
 }
 
