@@ -121,3 +121,18 @@ func TestChatChannelsRefused(t *testing.T) {
 		})
 	}
 }
+
+// TestTheExamplesCommentLoads uncomments the channel at the end of the example's people.yaml, and loads it where it says.
+func TestTheExamplesCommentLoads(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	_, commented, found := strings.Cut(string(w.fs[demo+"people.yaml"].Data), "#   - id: support-slack\n")
+	require.True(t, found)
+	w.replace("people.yaml", "  - id: help-desk\n", "  - id: support-slack\n"+strings.ReplaceAll("\n"+commented, "\n# ", "\n")[1:]+"  - id: help-desk\n")
+	w.env["SUPPORT_SLACK_URL"] = "https://hooks.slack.com/services/T0/B0/x"
+	loaded, err := w.load()
+	require.NoError(t, err)
+	chat := loaded.Tenants[0].Channels[1]
+	require.Equal(t, []string{"support-slack", config.ChannelSlack, "support-lead"}, []string{chat.ID, chat.Kind, chat.Roles[0]})
+	require.Contains(t, chat.Chat.Template.Text, "{{.TimeLeft}} left.")
+}
