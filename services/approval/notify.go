@@ -35,13 +35,13 @@ const (
 type sender interface {
 	// recipients are the addresses of the channel; one "" where it has no addresses.
 	recipients() []string
-	// private reports whether what is sent is read by nobody on its way. Only then may it hold a token (A2).
+	// private reports whether what is sent is read by its recipient alone. Only then may it hold a token (A2).
 	private() bool
 	send(ctx context.Context, m *message) error
 }
 
 // message is what is sent: what kind of decision waits and where. It names no amount, no customer and nothing of the payload, because
-// it passes through places that Holdpoint does not keep (A18).
+// it passes through places that Holdpoint does not keep (A18). A chat is sent less of it than mail and webhooks are (chatText).
 type message struct {
 	ID        string // the same when it is sent again
 	Recipient string

@@ -63,7 +63,7 @@ func newEmailSender(c *config.Channel) (*emailSender, error) {
 
 func (s *emailSender) recipients() []string { return s.declared.To }
 
-// private: the configuration allows a connection without TLS to this machine alone.
+// private: a mailbox is a person's, and the configuration allows a connection without TLS to this machine alone.
 func (s *emailSender) private() bool { return true }
 
 func (s *emailSender) send(ctx context.Context, m *message) error {
