@@ -175,7 +175,7 @@ func TestChatSays(t *testing.T) {
 		m.Kind = ledger.NoticeReminder
 		require.NoError(t, sendTo(t, c, m))
 		require.Contains(t, r.heard()[0], "Again: payment.refund, high, 3 hours 20 minutes")
-		require.NotContains(t, r.heard()[0], "nora.customer", "a chat has no correlation id, whatever asks for it (A18)")
+		require.NotContains(t, r.heard()[0], "customer", "a chat has no correlation id, whatever asks for it (A18)")
 		require.Contains(t, r.heard()[0], m.Link)
 		c.Chat.Template.Text = "{{.Amount}}"
 		require.NoError(t, sendTo(t, c, m))
