@@ -2,8 +2,47 @@ package contracts
 
 import "time"
 
-// TypeApprovalDecided is the type of ApprovalDecided.
-const TypeApprovalDecided = "holdpoint.approval.decided.v1"
+// Types of the events about requests for a decision.
+const (
+	TypeApprovalRequested = "holdpoint.approval.requested.v1"
+	TypeApprovalDecided   = "holdpoint.approval.decided.v1"
+)
+
+// Why an ApprovalRequested is told.
+const (
+	RequestNew        = "requested"  // a decision waits from now on
+	RequestReminder   = "reminder"   // nobody has decided yet, and the time runs out
+	RequestEscalation = "escalation" // more people may decide from now on
+)
+
+var requestKinds = []string{RequestNew, RequestReminder, RequestEscalation}
+
+// ApprovalRequested says that a decision waits for a person. Each kind is told at most once for a request, also where the tenant has
+// no channel; it is stored with what it tells of and after the request itself (A1, B1). Like a message of a channel it carries no
+// authority, and nothing of what would be done but the type of the action (A18).
+type ApprovalRequested struct {
+	RunRef
+	ApprovalID string
+	ActionType string
+	Audience   []string  // roles of which one may decide
+	DecideBy   time.Time // the database's clock, in microseconds
+	Kind       string    // RequestNew, RequestReminder or RequestEscalation
+}
+
+func (d *ApprovalRequested) Type() string { return TypeApprovalRequested }
+func (d *ApprovalRequested) BusSubject() string {
+	return EventsPrefix + d.TenantID + ".approval.requested"
+}
+
+func (d *ApprovalRequested) fields() []field {
+	return d.with(
+		field{name: "approval_id", into: &d.ApprovalID},
+		field{name: "action_type", into: &d.ActionType},
+		field{name: "audience", into: &d.Audience, optional: true},
+		field{name: "decide_by", into: &d.DecideBy},
+		field{name: "kind", into: &d.Kind, allowed: requestKinds},
+	)
+}
 
 // What a reviewer can decide.
 const (

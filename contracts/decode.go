@@ -18,17 +18,18 @@ var (
 
 // registry makes the empty data of every type and version that this release reads.
 var registry = map[string]func() Data{
-	TypeIntentSubmitted:  func() Data { return new(IntentSubmitted) },
-	TypeEffectRequested:  func() Data { return new(EffectRequested) },
-	TypeEffectCommand:    func() Data { return new(EffectCommand) },
-	TypeRunAccepted:      func() Data { return new(RunAccepted) },
-	TypeRunAwaitingHuman: func() Data { return new(RunAwaitingHuman) },
-	TypeRunSentBack:      func() Data { return new(RunSentBack) },
-	TypeRunCompleted:     func() Data { return new(RunCompleted) },
-	TypeRunEnded:         func() Data { return new(RunEnded) },
-	TypeRunConflict:      func() Data { return new(RunConflict) },
-	TypeRunRefused:       func() Data { return new(RunRefused) },
-	TypeApprovalDecided:  func() Data { return new(ApprovalDecided) },
+	TypeIntentSubmitted:   func() Data { return new(IntentSubmitted) },
+	TypeEffectRequested:   func() Data { return new(EffectRequested) },
+	TypeEffectCommand:     func() Data { return new(EffectCommand) },
+	TypeRunAccepted:       func() Data { return new(RunAccepted) },
+	TypeRunAwaitingHuman:  func() Data { return new(RunAwaitingHuman) },
+	TypeRunSentBack:       func() Data { return new(RunSentBack) },
+	TypeRunCompleted:      func() Data { return new(RunCompleted) },
+	TypeRunEnded:          func() Data { return new(RunEnded) },
+	TypeRunConflict:       func() Data { return new(RunConflict) },
+	TypeRunRefused:        func() Data { return new(RunRefused) },
+	TypeApprovalDecided:   func() Data { return new(ApprovalDecided) },
+	TypeApprovalRequested: func() Data { return new(ApprovalRequested) },
 }
 
 // Decode reads an event in structured CloudEvents JSON; e.Data is a pointer to one of this package's data types.

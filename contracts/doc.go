@@ -11,7 +11,7 @@
 // Tenant events tell integrators what happened:
 //
 //	holdpoint.events.<tenant>.<record>.<what>    RunAccepted, RunAwaitingHuman, RunSentBack, RunCompleted, RunEnded, RunConflict,
-//	                                             RunRefused, ApprovalDecided
+//	                                             RunRefused, ApprovalRequested, ApprovalDecided
 //
 // Each data type names its bus subject and its CloudEvents type by hand. The type ends in a version, as in
 // "holdpoint.run.completed.v1". New is the only way to make an event and Decode the only way to read one; an event that

@@ -46,6 +46,9 @@ func samples() map[string]Data {
 		"approval.decided.v1": &ApprovalDecided{RunRef: ref, ApprovalID: "01939e1c-0000-7000-8000-0000000000a1",
 			Decision: DecisionApprove, Final: true, ReviewerID: "https://id.example.test#nora",
 			Reason: "the customer was charged twice", DecidedAt: sampleMeta.Time, IntentRevision: 2, IntentHash: "v1:8a7f"},
+		"approval.requested.v1": &ApprovalRequested{RunRef: ref, ApprovalID: "01939e1c-0000-7000-8000-0000000000a1",
+			ActionType: "payment.refund", Audience: []string{"support-lead", "operator"}, DecideBy: sampleMeta.Time,
+			Kind: RequestEscalation},
 		"run.refused.v1": &RunRefused{TenantID: "demo", Source: "crm-enrichment", Reason: CodeKeyMissing,
 			MessageID: "msg-1", Detail: "header Idempotency-Key is missing", IdempotencyKey: "contact-17"},
 	}
@@ -108,6 +111,7 @@ func TestEvent(t *testing.T) {
 			"run.conflict.v1":       "holdpoint.events.demo.run.conflict",
 			"run.refused.v1":        "holdpoint.events.demo.run.refused",
 			"approval.decided.v1":   "holdpoint.events.demo.approval.decided",
+			"approval.requested.v1": "holdpoint.events.demo.approval.requested",
 		}
 		for name, data := range samples() {
 			require.Equal(t, want[name], data.BusSubject())

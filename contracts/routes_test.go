@@ -220,7 +220,7 @@ func TestEverySubjectIsAChannelAndEveryChannelIsASubject(t *testing.T) {
 			want = append(want, EventsPrefix+tenant+"."+rest)
 		}
 	}
-	require.Len(t, want, 19)
+	require.Len(t, want, 20)
 	doc := printed(t, AsyncAPI)
 	var have []any
 	actions := map[string]string{}

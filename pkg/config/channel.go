@@ -3,6 +3,7 @@ package config
 import (
 	"encoding/base64"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 )
@@ -10,12 +11,14 @@ import (
 // defaultDelivery is how long one delivery may take. A slow channel delays nobody's decision, only its own notice.
 const defaultDelivery = 10 * time.Second
 
+var channelKinds = []string{ChannelWebhook, ChannelEmail, ChannelSlack, ChannelTeams}
+
 func (d *declared) readChannels(o *object) {
 	seen := map[string]Position{}
 	for _, part := range o.objects("notify") {
 		c := &Channel{
 			ID:      part.id("id", slug),
-			Kind:    part.oneOf("kind", ChannelWebhook, ChannelEmail),
+			Kind:    part.oneOf("kind", channelKinds...),
 			Roles:   part.texts("roles", nil),
 			Timeout: part.duration("timeout", defaultDelivery),
 		}
@@ -24,6 +27,11 @@ func (d *declared) readChannels(o *object) {
 		}
 		if belongs(part, ChannelEmail, c.Kind) {
 			c.Email = d.readEmail(part.needObject("email"))
+		}
+		for _, kind := range []string{ChannelSlack, ChannelTeams} {
+			if belongs(part, kind, c.Kind) {
+				c.Chat = d.readChat(part.needObject(kind), kind)
+			}
 		}
 		unique(seen, part, "id", c.ID)
 		part.close()
@@ -35,7 +43,7 @@ func (d *declared) readChannels(o *object) {
 // belongs reports whether the settings called as a kind are those of a channel, and refuses those of another kind.
 func belongs(o *object, settings, kind string) bool {
 	written := o.take(settings) != nil
-	if written && kind != settings && (kind == ChannelWebhook || kind == ChannelEmail) {
+	if written && kind != settings && slices.Contains(channelKinds, kind) {
 		o.fail(settings, "is for kind %s; this channel's kind is %s", settings, kind)
 	}
 	return kind == settings
@@ -61,14 +69,19 @@ func (d *declared) readWebhook(o *object) *Webhook {
 
 // oneSecret complains unless the secret is in one place.
 func (o *object) oneSecret(of string) {
-	secrets := 0
-	for _, name := range []string{"secret", "secret_env", "secret_file"} {
+	o.oneOfSettings(of, "secret", "secret_env", "secret_file")
+}
+
+// oneOfSettings complains unless exactly one of several settings is written.
+func (o *object) oneOfSettings(of string, names ...string) {
+	written := 0
+	for _, name := range names {
 		if o.take(name) != nil {
-			secrets++
+			written++
 		}
 	}
-	if secrets != 1 {
-		o.problems.add(o.pos, "%s must have exactly one of secret, secret_env, secret_file; it has %d", of, secrets)
+	if written != 1 {
+		o.problems.add(o.pos, "%s must have exactly one of %s; it has %d", of, strings.Join(names, ", "), written)
 	}
 }
 
@@ -122,6 +135,7 @@ func (d *declared) readEmail(o *object) *Email {
 		o.fail("tls", "is %s, which is for a server on this machine; for %s, allowed: %s, %s", TLSNone, host, TLSStart,
 			TLSImplicit) // A2: what leads to a decision leaves the machine encrypted only
 	}
+	e.Template = d.readTemplate(o.object("template"), true)
 	if (e.UsernameEnv == "") != (e.PasswordEnv == "") {
 		o.problems.add(o.pos, "email must have both username_env and password_env, or neither")
 	}

@@ -17,7 +17,7 @@ import (
 // tenantsDir holds one folder a tenant, named by its id.
 const tenantsDir = "tenants"
 
-// Files of a tenant's folder; besides them it holds schemas/*.json and prompts/*.tmpl.
+// Files of a tenant's folder; besides them it holds schemas/*.json, prompts/*.tmpl and messages/*.tmpl.
 const (
 	tenantFile     = "tenant.yaml"
 	sourcesFile    = "sources.yaml"
@@ -181,7 +181,7 @@ func (d *declared) open(name string) *object {
 // checkNames refuses a misspelt file, which would silently declare nothing, and notes which optional ones are there.
 func (d *declared) checkNames() {
 	allowed := []string{tenantFile, sourcesFile, actionsFile, policyFile, connectorsFile, peopleFile, testsFile,
-		schemasDir, promptsDir}
+		schemasDir, promptsDir, messagesDir}
 	entries, err := fs.ReadDir(d.loader.fsys, d.folder)
 	if err != nil {
 		d.loader.add(Position{File: d.folder}, "cannot be listed: %v", err)

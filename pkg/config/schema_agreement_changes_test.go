@@ -21,6 +21,7 @@ type exception struct {
 // anchors, tags, merge keys and numbers that are not plainly decimal, of which a schema sees the values alone.
 var beyondShape = []exception{
 	{regexp.MustCompile(`^cel (is not valid|yields)`), "an expression is compiled"},
+	{regexp.MustCompile(`^the template `), "a template is parsed and filled in"},
 	{regexp.MustCompile(`^there is no file `), "another file is missing"},
 	{regexp.MustCompile(`which is no time zone of the IANA's`), "a time zone is looked up"},
 	{regexp.MustCompile(`, which must (not be longer than|be shorter than|not be more than) `),

@@ -62,6 +62,9 @@ func readTree(t *testing.T, files fs.FS, file string) map[string]any {
 
 // agreementEnv fills in the variables of everySetting that have no default.
 func agreementEnv(name string) (string, bool) {
+	if strings.HasSuffix(name, "_CHAT") {
+		return "https://chat.example.com/services/x", true
+	}
 	return "whsec_Zm9yIHRoZSBkZW1vIG9uIG9uZSBtYWNoaW5lIG9ubHk=", strings.HasSuffix(name, "_SECRET")
 }
 

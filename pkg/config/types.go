@@ -374,6 +374,8 @@ type Role struct {
 const (
 	ChannelWebhook = "webhook"
 	ChannelEmail   = "email"
+	ChannelSlack   = "slack"
+	ChannelTeams   = "teams"
 )
 
 // Channel tells reviewers that a decision waits. It carries no authority: what it sends can be lost or repeated (A1).
@@ -383,6 +385,7 @@ type Channel struct {
 	Roles   []string      // audience roles that it serves; empty serves all
 	Webhook *Webhook      // set for ChannelWebhook alone
 	Email   *Email        // set for ChannelEmail alone
+	Chat    *Chat         // set for ChannelSlack and ChannelTeams alone
 	Timeout time.Duration // of one delivery
 }
 
@@ -411,4 +414,5 @@ type Email struct {
 	UsernameEnv string // environment variables of the login; both are "" where the server asks for none
 	PasswordEnv string
 	TLS         string
+	Template    *MessageTemplate // nil says the usual
 }

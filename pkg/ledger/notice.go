@@ -7,6 +7,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/contracts"
 )
 
 // Asked is a pending approval as a notification tells of it: names and times, nothing of what would be done.
@@ -62,17 +64,22 @@ with planned as (
   from unnest($2::text[], $3::uuid[], $4::text[], $5::text[]) as i(tenant_id, approval_id, channel, recipient)
   join approvals a using (approval_id, tenant_id) where a.state = 'pending'
   on conflict do nothing
+), announced as (
+  update approvals a set announced = true, remind_at = a.decide_by - make_interval(secs => i.remind),
+    escalate_at = a.decide_by - make_interval(secs => i.escalate), terms = coalesce(a.terms, i.terms)
+  from unnest($1::uuid[], $6::float8[], $7::float8[], $8::jsonb[]) as i(approval_id, remind, escalate, terms)
+  where a.approval_id = i.approval_id and not a.announced
+  returning a.*
 )
-update approvals a set announced = true, remind_at = a.decide_by - make_interval(secs => i.remind),
-  escalate_at = a.decide_by - make_interval(secs => i.escalate), terms = coalesce(a.terms, i.terms)
-from unnest($1::uuid[], $6::float8[], $7::float8[], $8::jsonb[]) as i(approval_id, remind, escalate, terms)
-where a.approval_id = i.approval_id and not a.announced`
+select ` + requestColumns + ` from announced a join runs r using (tenant_id, run_id) where a.state = 'pending'`
 
-// Announce plans the notifications of approvals, their reminders and their escalation. Planned again, it adds none twice.
+// Announce plans the notifications of approvals, their reminders and their escalation, and tells the tenant's event stream that they
+// wait. Planned again, it adds none twice.
 func (l *Ledger) Announce(ctx context.Context, plans []Plan, to []Address) error {
 	return l.command(ctx, "announce", func(ctx context.Context) error {
 		return l.transaction(ctx, l.site("announce"), nil, func(tx pgx.Tx) error {
-			_, err := tx.Exec(ctx, announceSQL, column(plans, func(p Plan) uuid.UUID { return p.ApprovalID }), column(to, func(a Address) string { return a.TenantID }),
+			_, err := tellRequests(ctx, tx, contracts.RequestNew, announceSQL,
+				column(plans, func(p Plan) uuid.UUID { return p.ApprovalID }), column(to, func(a Address) string { return a.TenantID }),
 				column(to, func(a Address) uuid.UUID { return a.ApprovalID }),
 				column(to, func(a Address) string { return a.Channel }), column(to, func(a Address) string { return a.Recipient }),
 				column(plans, func(p Plan) *float64 { return secondsOrNull(p.RemindBefore) }),

@@ -5,6 +5,8 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
+
+	"github.com/holdpoint/holdpoint/contracts"
 )
 
 // remindSQL has everybody told again who was told, or could not be; what is still on its way need not be sent twice.
@@ -21,19 +23,22 @@ with due as materialized (
     sent_at = null
   from told t where n.approval_id = t.approval_id and n.channel = t.channel and n.recipient = t.recipient
 ), done as (
-  update approvals a set remind_at = null from due d where a.approval_id = d.approval_id
+  update approvals a set remind_at = null from due d where a.approval_id = d.approval_id returning a.*
 ), audit as (
   insert into audit_events (tenant_id, run_id, actor, move, detail)
   select tenant_id, run_id, $2, 'remind', jsonb_build_object('approval_id', approval_id) from due
 )
-select approval_id from due`
+select ` + requestColumns + ` from done a join runs r using (tenant_id, run_id)`
 
-// Remind plans reminders of up to limit pending approvals whose time for it has come, and returns how many they are (A12).
+// Remind plans reminders of up to limit pending approvals whose time for it has come, tells the tenant's event stream, and returns how
+// many they are (A12).
 func (l *Ledger) Remind(ctx context.Context, limit int) (reminded int, err error) {
 	err = l.command(ctx, "remind", func(ctx context.Context) error {
-		ids, err := collect(ctx, l, l.site("remind"), nil, pgx.RowTo[uuid.UUID], remindSQL, limit, Approval)
-		reminded = len(ids)
-		return err
+		return l.transaction(ctx, l.site("remind"), nil, func(tx pgx.Tx) error {
+			told, err := tellRequests(ctx, tx, contracts.RequestReminder, remindSQL, limit, Approval)
+			reminded = len(told)
+			return err
+		})
 	})
 	return reminded, err
 }
@@ -65,10 +70,13 @@ with planned as (
   update approvals a set escalate_at = null, escalated_at = clock_timestamp(),
     audience = a.audience || array(select r from jsonb_array_elements_text(i.roles) as r where r <> all(a.audience))
   from unnest($5::uuid[], $6::jsonb[]) as i(approval_id, roles) where a.approval_id = i.approval_id
-  returning a.tenant_id, a.run_id, a.approval_id, i.roles
+  returning a.*, i.roles
+), audit as (
+  insert into audit_events (tenant_id, run_id, actor, move, detail)
+  select tenant_id, run_id, $7, 'escalate', jsonb_build_object('approval_id', approval_id, 'roles', roles) from widened
 )
-insert into audit_events (tenant_id, run_id, actor, move, detail)
-select tenant_id, run_id, $7, 'escalate', jsonb_build_object('approval_id', approval_id, 'roles', roles) from widened`
+select ` + requestColumns + ` from widened a join runs r using (tenant_id, run_id)
+where jsonb_array_length(a.roles) > 0`
 )
 
 // Widening is who else may decide an approval from now on, and where they are told of it.
@@ -78,7 +86,8 @@ type Widening struct {
 }
 
 // Escalate lets more people decide up to limit pending approvals whose time for it has come, or of which nobody could be told (A12).
-// plan says who; it is asked under the approvals' locks and calls nobody. It returns how many escalated.
+// plan says who; it is asked under the approvals' locks and calls nobody. The tenant's event stream is told of those that
+// more people may decide. It returns how many escalated.
 func (l *Ledger) Escalate(ctx context.Context, limit int, plan func(*Asked) Widening) (escalated int, err error) {
 	err = l.command(ctx, "escalate", func(ctx context.Context) error {
 		return l.transactionOf(ctx, l.site("escalate"), func(tx pgx.Tx) ([]string, error) {
@@ -96,7 +105,8 @@ func (l *Ledger) Escalate(ctx context.Context, limit int, plan func(*Asked) Wide
 				wider := plan(&asked[i])
 				roles[i], to = listJSON(wider.Roles), append(to, wider.To...)
 			}
-			_, err = tx.Exec(ctx, escalatedSQL, column(to, func(a Address) string { return a.TenantID }),
+			_, err = tellRequests(ctx, tx, contracts.RequestEscalation, escalatedSQL,
+				column(to, func(a Address) string { return a.TenantID }),
 				column(to, func(a Address) uuid.UUID { return a.ApprovalID }),
 				column(to, func(a Address) string { return a.Channel }), column(to, func(a Address) string { return a.Recipient }),
 				column(asked, func(a Asked) uuid.UUID { return a.ApprovalID }), roles, Approval)

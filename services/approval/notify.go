@@ -35,18 +35,19 @@ const (
 type sender interface {
 	// recipients are the addresses of the channel; one "" where it has no addresses.
 	recipients() []string
-	// private reports whether what is sent is read by nobody on its way. Only then may it hold a token (A2).
+	// private reports whether what is sent is read by its recipient alone. Only then may it hold a token (A2).
 	private() bool
 	send(ctx context.Context, m *message) error
 }
 
 // message is what is sent: what kind of decision waits and where. It names no amount, no customer and nothing of the payload, because
-// it passes through places that Holdpoint does not keep (A18).
+// it passes through places that Holdpoint does not keep (A18). A chat is sent less of it than mail and webhooks are (chatText).
 type message struct {
 	ID        string // the same when it is sent again
 	Recipient string
 	Tenant    string
 	Asked     ledger.Asked
+	Risk      string // of the action; "" where it is not known any more
 	Kind      string // of the notification
 	Link      string // with a token that was minted for this delivery, where the way is private
 }
@@ -127,7 +128,7 @@ func (a *Approval) deliver(ctx context.Context, n *ledger.Notice) {
 	if err != nil {
 		outcome = "failed"
 		if n.Attempt < maxAttempts {
-			result.Again, outcome = waitAfter(n.Attempt), "retried"
+			result.Again, outcome = waitAfter(n.Attempt, err), "retried"
 		}
 		a.env.Log.Error("a reviewer could not be told that a decision waits", "tenant", n.TenantID, "approval", n.ApprovalID,
 			"channel", n.Channel, "attempt", n.Attempt, "next_in", result.Again, "error", err)
@@ -144,14 +145,6 @@ func (a *Approval) record(ctx context.Context, results []ledger.NoticeResult) ([
 	return make([]struct{}, len(results)), a.env.Ledger.RecordNotices(ctx, results)
 }
 
-func waitAfter(attempt int) time.Duration {
-	wait := firstWait
-	for range attempt - 1 {
-		wait = min(3*wait, longestWait)
-	}
-	return wait
-}
-
 // tell mints the token and sends. An approval that does not wait any more is told to nobody.
 func (a *Approval) tell(ctx context.Context, n *ledger.Notice) (told bool, err error) {
 	t := a.tenant(n.TenantID)
@@ -162,8 +155,14 @@ func (a *Approval) tell(ctx context.Context, n *ledger.Notice) (told bool, err e
 		ID: noticeID(n), Recipient: n.Recipient, Tenant: t.DisplayName, Asked: n.Asked, Kind: n.Kind,
 		Link: a.settings.PublicURL + "/approvals/" + n.ApprovalID.String(),
 	}
+	if action := t.actions[n.ActionType]; action != nil {
+		m.Risk = action.Risk
+	}
 	channel := t.channels[n.Channel]
-	if !channel.private() {
+	if !channel.private() { // no token is minted, which would find out whether it still waits
+		if !time.Now().Before(n.DecideBy) {
+			return false, nil
+		}
 		return true, channel.send(ctx, m)
 	}
 	token := newToken()

@@ -7,21 +7,23 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"regexp"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/wneessen/go-mail"
 
 	"github.com/holdpoint/holdpoint/pkg/config"
-	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
 // newSender makes a channel ready.
 func newSender(c *config.Channel) (sender, error) {
-	if c.Kind == config.ChannelEmail {
+	switch c.Kind {
+	case config.ChannelEmail:
 		return newEmailSender(c)
+	case config.ChannelSlack:
+		return newChatSender(c, slackMessage, slackTook)
+	case config.ChannelTeams:
+		return newChatSender(c, teamsMessage, nil)
 	}
 	return newWebhookSender(c)
 }
@@ -61,7 +63,7 @@ func newEmailSender(c *config.Channel) (*emailSender, error) {
 
 func (s *emailSender) recipients() []string { return s.declared.To }
 
-// private: the configuration allows a connection without TLS to this machine alone.
+// private: a mailbox is a person's, and the configuration allows a connection without TLS to this machine alone.
 func (s *emailSender) private() bool { return true }
 
 func (s *emailSender) send(ctx context.Context, m *message) error {
@@ -72,15 +74,40 @@ func (s *emailSender) send(ctx context.Context, m *message) error {
 	if err := letter.To(m.Recipient); err != nil {
 		return fmt.Errorf("recipient of the mail: %w", err)
 	}
-	letter.Subject(headings[m.Kind] + ": " + plainly(m.Asked.ActionType))
+	letter.Subject(s.subject(m))
 	letter.SetMessageIDWithValue(messageID(m, s.declared.From))
 	letter.SetDate()
 	letter.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: no automatic answers
-	letter.SetBodyString(mail.TypeTextPlain, text(m))
+	letter.SetBodyString(mail.TypeTextPlain, s.body(m))
 	if err := s.client.DialAndSendWithContext(ctx, letter); err != nil {
 		return fmt.Errorf("send mail by %s: %w", s.declared.Server, err)
 	}
 	return nil
+}
+
+func (s *emailSender) subject(m *message) string {
+	if s.declared.Template != nil && s.declared.Template.Subject != "" {
+		if line, err := config.RenderMessage(s.declared.Template.Subject, mailFields(m)); err == nil {
+			return strings.Join(strings.Fields(line), " ")
+		}
+	}
+	return headings[m.Kind] + ": " + plainly(m.Asked.ActionType)
+}
+
+func mailFields(m *message) *config.MessageFields {
+	fields := m.fields()
+	fields.CorrelationID = aloud(m.Asked.CorrelationID)
+	return fields
+}
+
+// body falls back on the usual words: somebody who is not told at all is worse off.
+func (s *emailSender) body(m *message) string {
+	if s.declared.Template != nil && s.declared.Template.Text != "" {
+		if body, err := config.RenderMessage(s.declared.Template.Text, mailFields(m)); err == nil {
+			return body + "\n"
+		}
+	}
+	return text(m)
 }
 
 // messageID is the same when a message is sent again, so that mailboxes can tell.
@@ -88,42 +115,4 @@ func messageID(m *message, from string) string {
 	sum := sha256.Sum256([]byte(m.ID))
 	_, domain, _ := strings.Cut(strings.TrimSuffix(from, ">"), "@")
 	return "approval." + hex.EncodeToString(sum[:16]) + "@" + domain
-}
-
-// linking is what mail and chat programs make links of: a scheme, and a dot before a letter as in a domain.
-var linking = regexp.MustCompile(`://|\.\pL`)
-
-// unlinked breaks what would become a link: the only one in a message is ours, and who trusts the message trusts it.
-func unlinked(text string) string {
-	return linking.ReplaceAllStringFunc(text, func(found string) string {
-		if found == "://" {
-			return "⟦://⟧"
-		}
-		return "⟦.⟧" + found[1:]
-	})
-}
-
-// headings say why a message comes.
-var headings = map[string]string{
-	ledger.NoticeRequest:    "A decision is waiting for you",
-	ledger.NoticeReminder:   "A decision is still waiting for you",
-	ledger.NoticeEscalation: "Nobody has decided yet, and you may",
-}
-
-// text is the same for every kind of message. What an event wrote is shown as the pages show it: nothing in it is invisible.
-func text(m *message) string {
-	return fmt.Sprintf(`%s at Holdpoint.
-
-  What        %s
-  For         %s
-  Reference   %s
-  Tenant      %s
-  Decide by   %s
-
-%s
-
-The link shows the request after you have signed in. Opening it decides nothing. If somebody else has
-decided in the meantime, it says so.
-`, headings[m.Kind], plainly(m.Asked.ActionType), strings.Join(m.Asked.Audience, ", "), unlinked(plainly(m.Asked.CorrelationID)), m.Tenant,
-		m.Asked.DecideBy.UTC().Format(time.RFC1123), m.Link)
 }

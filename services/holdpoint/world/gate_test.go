@@ -41,6 +41,8 @@ func TestApprovalFixtures(t *testing.T) {
 	t.Run("ApprovedOnce", func(t *testing.T) {
 		t.Parallel()
 		w, event := waiting(t)
+		asked := w.AwaitTold(event, contracts.TypeApprovalRequested).Data.(*contracts.ApprovalRequested)
+		require.Equal(t, []string{contracts.RequestNew, "payment.refund"}, []string{asked.Kind, asked.ActionType})
 		status, answer := w.SignIn("nora").Decide(event, ledger.Approve, "The ticket shows a double charge.")
 		require.Equal(t, http.StatusOK, status)
 		require.Equal(t, ledger.VoteApproved, answer.Result)
