@@ -107,6 +107,9 @@ func asJSON(t *testing.T, a *config.Action) string {
 func everySetting(t *testing.T) *config.Tenant {
 	t.Helper()
 	cfg, err := config.LoadEnv(os.DirFS("testdata/every_setting"), func(name string) (string, bool) {
+		if strings.HasSuffix(name, "_CHAT") {
+			return "https://chat.example.com/services/x", true
+		}
 		return "whsec_MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE=", strings.HasSuffix(name, "_SECRET")
 	})
 	require.NoError(t, err)
