@@ -19,7 +19,7 @@ func plaza(t *testing.T) (g *gate, slack, teams *room) {
 	t.Helper()
 	slack, teams = newRoom(t, slackOK), newRoom(t, teamsOK)
 	g = loft(t, &pigeon{to: []string{"nobody@example.test"}}, "sales-operations")
-	tenant := g.tenants["demo"]
+	tenant := g.tenant("demo")
 	for _, c := range []*config.Channel{slack.channel(config.ChannelSlack, "support-lead"), teams.channel(config.ChannelTeams, "operator")} {
 		s, err := newSender(c)
 		require.NoError(t, err)
@@ -56,7 +56,7 @@ func TestChatIsTold(t *testing.T) {
 		require.Len(t, slack.heard(), 1)
 		require.Empty(t, teams.heard())
 		require.Equal(t, "slack  sent 1", g.notices())
-		require.Contains(t, slack.heard()[0], `\nWhat: payment.refund\nRisk: `+g.tenants["demo"].actions["payment.refund"].Risk+`\n`)
+		require.Contains(t, slack.heard()[0], `\nWhat: payment.refund\nRisk: `+g.tenant("demo").actions["payment.refund"].Risk+`\n`)
 		require.Contains(t, slack.heard()[0], "http://127.0.0.1:7075"+cardPath(asked))
 		for _, personal := range proposal {
 			require.NotContains(t, strings.ReplaceAll(slack.heard()[0], asked.ApprovalID.String(), ""), personal)
