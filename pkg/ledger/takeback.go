@@ -34,6 +34,9 @@ type TakenBack struct {
 	FirstSentAt   *time.Time // when the first request may have left
 }
 
+// Unsent reports whether the effect waits to be sent, so that it can still be taken back.
+func (e EffectView) Unsent() bool { return effectMove("take_back").Allowed(e.State) }
+
 // ErrNoRun means that no run has that id.
 var ErrNoRun = errors.New("there is no such run")
 

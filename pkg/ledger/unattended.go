@@ -38,7 +38,7 @@ type Unattended struct {
 }
 
 // Open reports whether it is still certain that nothing was sent, so that it can be taken back.
-func (u *Unattended) Open() bool { return effectMove("take_back").Allowed(u.Effect.State) }
+func (u *Unattended) Open() bool { return u.Effect.Unsent() }
 
 // SampleView is one case that people look at afterwards.
 type SampleView struct {

@@ -43,7 +43,7 @@ func (a *Approval) apiTakeBack(w http.ResponseWriter, r *http.Request, who *iden
 	if !ok {
 		return
 	}
-	back, err := a.takeBack(r.Context(), who, t, u, body.Reason)
+	back, err := a.takeBack(r.Context(), who, t, u.RunID, u.Now, body.Reason)
 	if err != nil {
 		a.failed(w, err)
 		return

@@ -98,16 +98,16 @@ func (a *Approval) fresh(who *identity, now time.Time) *refusal {
 	return nil
 }
 
-// takeBack has a case not sent, where it is certain that it was not (D14).
-func (a *Approval) takeBack(ctx context.Context, who *identity, t *tenant, u *ledger.Unattended, reason string) (ledger.TakenBack, error) {
-	no := a.fresh(who, u.Now)
+// takeBack has what a run would send not sent, where it is certain that it was not (D14). Whoever sees it may. now is the database's.
+func (a *Approval) takeBack(ctx context.Context, who *identity, t *tenant, run uuid.UUID, now time.Time, reason string) (ledger.TakenBack, error) {
+	no := a.fresh(who, now)
 	if no == nil {
 		no = checkWhy(reason, "Say why: the run ends with it.")
 	}
 	if no != nil {
 		return ledger.TakenBack{}, no
 	}
-	return a.env.Ledger.TakeBack(ctx, ledger.TakeBack{TenantID: u.TenantID, RunID: u.RunID, By: who.id(t), Reason: strings.TrimSpace(reason)})
+	return a.env.Ledger.TakeBack(ctx, ledger.TakeBack{TenantID: t.ID, RunID: run, By: who.id(t), Reason: strings.TrimSpace(reason)})
 }
 
 // verdict is what a person says of a case, as a channel received it.

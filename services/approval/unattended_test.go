@@ -86,6 +86,22 @@ where run_id = $1`, ledger.RunID(ledgertest.Tenant, "late"))
 		require.Contains(t, back(rita, path, "a mistake").Says(), "Taken back")
 	})
 
+	t.Run("WhatPeopleApprovedIsTakenBackOnItsCardAsLongAsItIsUnsent", func(t *testing.T) {
+		asked := g.waiting("regretted")
+		nora := g.signedIn("nora")
+		require.NotContains(t, nora.get(cardPath(asked)).Body, "/take-back", "nothing would be sent yet")
+		nora.decide(asked, ledger.Approve, "The order was double.")
+		form := nora.get(cardPath(asked)).form(t, cardPath(asked)+"/take-back")
+		form.Set("reason", " ")
+		require.Equal(t, http.StatusUnprocessableEntity, nora.post(cardPath(asked)+"/take-back", form).Status)
+		form.Set("reason", "The other order.")
+		require.Contains(t, nora.post(cardPath(asked)+"/take-back", form).Says(), "Taken back. The run has ended")
+		require.NotContains(t, nora.get(cardPath(asked)).Body, "/take-back")
+		require.Equal(t, "cancelled", g.Text(`select state from effects where run_id = $1`, asked.Effect.RunID))
+		require.Equal(t, http.StatusNotFound, carl.post(cardPath(asked)+"/take-back", url.Values{
+			"csrf": {carl.get("/").form(t, "/sign-out").Get("csrf")}, "reason": {"x"}}).Status)
+	})
+
 	t.Run("ToOthersThereIsNoSuchCase", func(t *testing.T) {
 		path := g.acts("hidden")
 		require.Equal(t, http.StatusNotFound, carl.get(path).Status)

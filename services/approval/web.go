@@ -96,6 +96,7 @@ func (w *web) routes(mux *http.ServeMux) {
 	page(http.MethodGet, "/approvals/{approval}", w.signedIn(w.cardPage))
 	page(http.MethodPost, "/approvals/{approval}/decision", w.form(w.decisionForm))
 	page(http.MethodPost, "/approvals/{approval}/withdraw", w.form(w.withdrawForm))
+	page(http.MethodPost, "/approvals/{approval}/take-back", w.form(w.takeBackApproved))
 	page(http.MethodGet, "/unattended", w.signedIn(w.unattendedPage))
 	page(http.MethodGet, "/unattended/{run}", w.signedIn(w.casePage))
 	page(http.MethodPost, "/unattended/{run}/take-back", w.form(w.takeBackForm))

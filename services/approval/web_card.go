@@ -5,6 +5,7 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -34,6 +35,7 @@ type cardPage struct {
 	SendBack bool          // sending back is offered
 	Within   time.Duration // how long a better proposal is then awaited
 	Withdraw bool
+	TakeBack bool // it was approved and is certainly not sent yet
 }
 
 // cardPage shows one request. To whoever may not see it, there is none.
@@ -144,6 +146,7 @@ func (w *web) offer(p *cardPage, t *tenant) {
 	p.Mine = voteOf(card, p.Who)
 	waits := p.View.State == "pending"
 	p.Withdraw = waits && t.mayWithdraw(p.Who, card)
+	p.TakeBack = card.RunState == ledger.RunApproved && slices.ContainsFunc(card.Effects, ledger.EffectView.Unsent)
 	if !waits || p.Mine != nil {
 		return
 	}

@@ -164,3 +164,21 @@ func (w *web) withdrawForm(r *http.Request, who *identity) *reply {
 	}
 	return w.again(r, who, card.ApprovalID, http.StatusConflict, standing(voted), typed)
 }
+
+// takeBackApproved has what people approved not sent, where it is certain that it was not (D14).
+func (w *web) takeBackApproved(r *http.Request, who *identity) *reply {
+	t, card, err := w.find(r, who)
+	if err != nil {
+		return w.failure(err)
+	}
+	typed := r.PostFormValue("reason")
+	back, err := w.a.takeBack(r.Context(), who, t, card.RunID, card.Now, typed)
+	if err != nil {
+		return w.notDecided(r, who, &ballot{Tenant: t, Card: card, Reason: typed}, err)
+	}
+	if back.Done {
+		w.putFlash(r.Context(), "good", "Taken back. The run has ended and nothing is sent.")
+		return seeOther("/approvals/" + card.ApprovalID.String())
+	}
+	return w.again(r, who, card.ApprovalID, http.StatusConflict, tooLate(back), typed)
+}

@@ -95,7 +95,7 @@ func (w *web) takeBackForm(r *http.Request, who *identity) *reply {
 		return w.failure(err)
 	}
 	typed := r.PostFormValue("reason")
-	back, err := w.a.takeBack(r.Context(), who, t, u, typed)
+	back, err := w.a.takeBack(r.Context(), who, t, u.RunID, u.Now, typed)
 	if err != nil {
 		return w.caseRefused(r, who, t, u, typed, err)
 	}
