@@ -62,6 +62,7 @@ func drive(ctx context.Context, opts options, progress io.Writer) (*report, erro
 		return nil, err
 	}
 	s.desk.close() // a run can end before the answer to its decision arrives
+	s.desk.lookBack(ctx)
 	verdict, err := s.verify(ctx, provider, before)
 	if err != nil {
 		return nil, err

@@ -90,7 +90,11 @@ func ExecutionStatus(effects []EffectView) string {
 		switch e.State {
 		case EffectUnknown:
 			seen[ExecutionUnknown] = true
-		case EffectFailed, EffectCancelled, EffectHeld:
+		case EffectHeld:
+			if e.HoldReason == nil || *e.HoldReason != HoldReview { // else people decide again, and nothing was sent
+				seen[ExecutionFailed] = true
+			}
+		case EffectFailed, EffectCancelled:
 			seen[ExecutionFailed] = true
 		case EffectCompleted:
 			seen[ExecutionExecuted] = true
