@@ -366,6 +366,10 @@ func TestSweepWhilePolicyIsBehind(t *testing.T) {
 		require.NoError(t, result.Err)
 	}
 	told := func() int { return b.Count(`select count(*) from pending`) }
+	require.Eventually(t, func() bool { // the broker counts for a consumer what it has stored, a moment later
+		backlog, err := b.env.Bus.Backlog(t.Context(), bus.InternalStream, bus.PolicyConsumer)
+		return err == nil && backlog >= sweepSize
+	}, 10*time.Second, 10*time.Millisecond)
 
 	b.swept = time.Now()
 	_, err := b.sweep(t.Context())
