@@ -7,12 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdpoint/holdpoint/contracts"
 	"github.com/holdpoint/holdpoint/pkg/config"
-	"github.com/holdpoint/holdpoint/pkg/intent"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 	"github.com/holdpoint/holdpoint/pkg/ledger/ledgertest"
 	"github.com/holdpoint/holdpoint/pkg/service/servicetest"
@@ -23,20 +21,11 @@ func (g *gate) acts(key string, changes ...func(*servicetest.Proposal)) (path st
 	g.t.Helper()
 	claim := g.Contact(key, changes...)
 	claim.RequestedBy = "rita.requester"
-	g.Claim(claim)
-	undecided, err := g.Policy.Undecided(g.t.Context(), []ledger.IntentRef{ledgertest.Ref(claim)})
-	require.NoError(g.t, err)
-	s, err := intent.Read(undecided[0].Canonical, undecided[0].IntentHash)
-	require.NoError(g.t, err)
-	d := ledgertest.Decision(&undecided[0], uuid.Must(uuid.NewV7()), config.RouteAuto)
-	d.PolicyVersion = g.PolicyVersion
-	d.Window, d.Audience = time.Hour, []string{"sales-operations"}
-	d.Reasons = []byte(`[{"code":"rule_matched","rule_id":"watched","message":"Nearly always right."}]`)
-	d.Effect = ledger.EffectRequest{Connector: s.Connector, Operation: s.Operation, TargetSystem: s.TargetSystem, TargetRecord: s.TargetRecord}
-	d.Exceptions = &ledger.ExceptionCheck{Classes: []ledger.Class{{Rule: "watched-" + key, Evaluation: "e-1", OneIn: 1, ReviewWithin: time.Hour}}}
-	moved, err := g.Policy.Decide(g.t.Context(), []ledger.Decision{d}, func(_ *ledger.Decision, err error) { require.NoError(g.t, err) })
-	require.NoError(g.t, err)
-	require.Equal(g.t, 1, moved)
+	g.decides(claim, config.RouteAuto, func(d *ledger.Decision) {
+		d.Window, d.Audience = time.Hour, []string{"sales-operations"}
+		d.Reasons = []byte(`[{"code":"rule_matched","rule_id":"watched","message":"Nearly always right."}]`)
+		d.Exceptions = &ledger.ExceptionCheck{Classes: []ledger.Class{{Rule: "watched-" + key, Evaluation: "e-1", OneIn: 1, ReviewWithin: time.Hour}}}
+	})
 	return "/unattended/" + ledger.RunID(ledgertest.Tenant, key).String()
 }
 

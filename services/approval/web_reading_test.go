@@ -8,11 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdpoint/holdpoint/pkg/config"
-	"github.com/holdpoint/holdpoint/pkg/intent"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 	"github.com/holdpoint/holdpoint/pkg/ledger/ledgertest"
 	"github.com/holdpoint/holdpoint/pkg/service/servicetest"
@@ -42,20 +40,9 @@ func (g *gate) change(key string, fields any, changes ...func(*servicetest.Propo
 
 func (g *gate) waitsFor(claim ledger.Claim, key string) ledgertest.Asked {
 	g.t.Helper()
-	g.Claim(claim)
-	waiting, err := g.Policy.Undecided(g.t.Context(), []ledger.IntentRef{ledgertest.Ref(claim)})
-	require.NoError(g.t, err)
-	require.Len(g.t, waiting, 1)
-	s, err := intent.Read(waiting[0].Canonical, waiting[0].IntentHash)
-	require.NoError(g.t, err)
-	d := ledgertest.Decision(&waiting[0], uuid.Must(uuid.NewV7()), config.RouteHumanReview)
-	d.PolicyVersion = g.PolicyVersion
-	d.Audience, d.Reasons = []string{"sales-operations"}, []byte(`[{"code":"rule_matched","rule_id":"r","message":"An address changes."}]`)
-	d.Effect = ledger.EffectRequest{Connector: s.Connector, Operation: s.Operation, TargetSystem: s.TargetSystem,
-		TargetRecord: s.TargetRecord}
-	moved, err := g.Policy.Decide(g.t.Context(), []ledger.Decision{d}, func(_ *ledger.Decision, err error) { require.NoError(g.t, err) })
-	require.NoError(g.t, err)
-	require.Equal(g.t, 1, moved)
+	g.decides(claim, config.RouteHumanReview, func(d *ledger.Decision) {
+		d.Audience, d.Reasons = []string{"sales-operations"}, []byte(`[{"code":"rule_matched","rule_id":"r","message":"An address changes."}]`)
+	})
 	return g.Pending(key)
 }
 

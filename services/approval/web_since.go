@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -98,21 +99,26 @@ func intentDifferences(then, now *intent.Snapshot) []difference {
 
 // leafDifferences compares two values leaf by leaf.
 func leafDifferences(then, now canonical.Value) []difference {
+	return differences(then.Leaves(), now.Leaves(), then.Pointer, now.Pointer)
+}
+
+// differences are those of the parts that now yields and that then had otherwise or not, and those that only then yields.
+func differences(then, now iter.Seq2[string, canonical.Value], was, is func(string) (canonical.Value, bool)) []difference {
 	var rows []difference
-	for pointer, value := range now.Leaves() {
-		before, there := then.Pointer(pointer)
+	for name, value := range now {
+		before, there := was(name)
 		if there && before.Equal(value) {
 			continue
 		}
-		row := difference{What: nameOf(pointer), Now: textOf(value), Code: nested(value) || nested(before)}
+		row := difference{What: nameOf(name), Now: textOf(value), Code: nested(value) || nested(before)}
 		if there {
 			row.Then = textOf(before)
 		}
 		rows = append(rows, row)
 	}
-	for pointer, value := range then.Leaves() {
-		if _, there := now.Pointer(pointer); !there {
-			rows = append(rows, difference{What: nameOf(pointer), Then: textOf(value), Code: nested(value)})
+	for name, value := range then {
+		if _, there := is(name); !there {
+			rows = append(rows, difference{What: nameOf(name), Then: textOf(value), Code: nested(value)})
 		}
 	}
 	return rows
@@ -129,21 +135,7 @@ func heldDifferences(then, now *ledger.Reading) []difference {
 	if !comparable || !then.Answered() {
 		return rows
 	}
-	for pointer, value := range after.Members() {
-		if was, there := before.Get(pointer); !there || !was.Equal(value) {
-			row := difference{What: nameOf(pointer), Now: textOf(value), Code: nested(value) || nested(was)}
-			if there {
-				row.Then = textOf(was)
-			}
-			rows = append(rows, row)
-		}
-	}
-	for pointer, was := range before.Members() {
-		if _, there := after.Get(pointer); !there {
-			rows = append(rows, difference{What: nameOf(pointer), Then: textOf(was), Code: nested(was)})
-		}
-	}
-	return rows
+	return append(rows, differences(before.Members(), after.Members(), before.Get, after.Get)...)
 }
 
 func heldVersion(r *ledger.Reading) string {

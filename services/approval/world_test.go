@@ -120,25 +120,30 @@ func (g *gate) waits(key string, propose func(*servicetest.Proposal), changes ..
 	for _, change := range changes {
 		change(&claim)
 	}
+	g.decides(claim, config.RouteHumanReview, func(d *ledger.Decision) {
+		d.Audience = []string{"support-lead"}
+		d.Reasons = []byte(`[{"code":"rule_matched","rule_id":"refund-needs-lead","message":"The amount needs the lead."}]`)
+	})
+	return g.Pending(key)
+}
+
+// decides claims a run and takes the policy's decision on it, under the policy of the configuration.
+func (g *gate) decides(claim ledger.Claim, route string, change func(*ledger.Decision)) {
+	g.t.Helper()
 	g.Claim(claim)
 	undecided, err := g.Policy.Undecided(g.t.Context(), []ledger.IntentRef{ledgertest.Ref(claim)})
 	require.NoError(g.t, err)
 	require.Len(g.t, undecided, 1)
 	s, err := intent.Read(undecided[0].Canonical, undecided[0].IntentHash)
 	require.NoError(g.t, err)
-	d := ledgertest.Decision(&undecided[0], uuid.Must(uuid.NewV7()), config.RouteHumanReview)
+	d := ledgertest.Decision(&undecided[0], uuid.Must(uuid.NewV7()), route)
 	d.PolicyVersion = g.PolicyVersion
-	d.Audience = []string{"support-lead"}
-	d.Reasons = []byte(`[{"code":"rule_matched","rule_id":"refund-needs-lead","message":"The amount needs the lead."}]`)
 	d.Effect = ledger.EffectRequest{Connector: s.Connector, Operation: s.Operation, TargetSystem: s.TargetSystem,
 		TargetRecord: s.TargetRecord}
-	moved, err := g.Policy.Decide(g.t.Context(), []ledger.Decision{d}, func(_ *ledger.Decision,
-		err error) {
-		require.NoError(g.t, err)
-	})
+	change(&d)
+	moved, err := g.Policy.Decide(g.t.Context(), []ledger.Decision{d}, func(_ *ledger.Decision, err error) { require.NoError(g.t, err) })
 	require.NoError(g.t, err)
 	require.Equal(g.t, 1, moved)
-	return g.Pending(key)
 }
 
 // link mints a link for a recipient, as a message would have it.

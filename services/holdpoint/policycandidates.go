@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"strings"
 	"text/tabwriter"
@@ -53,23 +52,16 @@ func (o *candidateFlags) run(cmd *cobra.Command, cfg *config.Config, raw bool) e
 	if o.limit < 1 || o.since <= 0 || o.least < 1 {
 		return errors.New("--limit, --since and --least must be above zero")
 	}
-	reports := []policy.CandidateReport{}
-	for _, t := range cfg.Tenants {
-		if o.tenant != "" && o.tenant != t.ID {
-			continue
-		}
+	reports, err := eachTenant(cfg, o.tenant, func(t *config.Tenant) (policy.CandidateReport, error) {
 		candidates := policy.NewCandidates(t, o.least)
 		err := o.with(cmd.Context(), func(l *ledger.Ledger) error {
 			return l.Reviewed(cmd.Context(), ledger.RecordedQuery{TenantID: t.ID, ActionType: o.action, Since: time.Now().Add(-o.since),
 				Limit: o.limit}, candidates.Add)
 		})
-		if err != nil {
-			return err
-		}
-		reports = append(reports, candidates.Report())
-	}
-	if len(reports) == 0 {
-		return fmt.Errorf("the configuration has no tenant %q", o.tenant)
+		return candidates.Report(), err
+	})
+	if err != nil {
+		return err
 	}
 	if raw {
 		return printJSON(cmd.OutOrStdout(), map[string]any{"candidates": reports})

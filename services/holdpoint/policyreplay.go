@@ -53,29 +53,22 @@ func (o *replayFlags) run(cmd *cobra.Command, cfg *config.Config, raw bool) erro
 	if o.limit < 1 || o.since <= 0 {
 		return errors.New("--limit and --since must be above zero")
 	}
-	reports := []policy.ReplayReport{}
-	for _, t := range cfg.Tenants {
-		if o.tenant != "" && o.tenant != t.ID {
-			continue
-		}
+	reports, err := eachTenant(cfg, o.tenant, func(t *config.Tenant) (policy.ReplayReport, error) {
 		if o.action != "" && t.Action(o.action) == nil {
-			return fmt.Errorf("tenant %s registers no action type %q", t.ID, o.action)
+			return policy.ReplayReport{}, fmt.Errorf("tenant %s registers no action type %q", t.ID, o.action)
 		}
 		replay, err := policy.NewReplay(t, o.amount)
 		if err != nil {
-			return err
+			return policy.ReplayReport{}, err
 		}
 		err = o.with(cmd.Context(), func(l *ledger.Ledger) error {
 			return l.Recorded(cmd.Context(), ledger.RecordedQuery{TenantID: t.ID, ActionType: o.action, Since: time.Now().Add(-o.since),
 				Limit: o.limit}, replay.Add)
 		})
-		if err != nil {
-			return err
-		}
-		reports = append(reports, replay.Report())
-	}
-	if len(reports) == 0 {
-		return fmt.Errorf("the configuration has no tenant %q", o.tenant)
+		return replay.Report(), err
+	})
+	if err != nil {
+		return err
 	}
 	if raw {
 		return printJSON(cmd.OutOrStdout(), map[string]any{"replays": reports})

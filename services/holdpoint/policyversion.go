@@ -43,12 +43,30 @@ func (c *policyChange) configured() (*config.Tenant, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, t := range cfg.Tenants {
-		if t.ID == c.tenant {
-			return t, nil
-		}
+	found, err := eachTenant(cfg, c.tenant, func(t *config.Tenant) (*config.Tenant, error) { return t, nil })
+	if err != nil {
+		return nil, err
 	}
-	return nil, fmt.Errorf("the configuration has no tenant %q", c.tenant)
+	return found[0], nil
+}
+
+// eachTenant is what do makes of the tenant with the id, or of each where id is "". It is an error when there is none.
+func eachTenant[R any](cfg *config.Config, id string, do func(*config.Tenant) (R, error)) ([]R, error) {
+	var all []R
+	for _, t := range cfg.Tenants {
+		if id != "" && id != t.ID {
+			continue
+		}
+		r, err := do(t)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("the configuration has no tenant %q", id)
+	}
+	return all, nil
 }
 
 // stored is the tenant with a stored version in place of its files' policy, loaded as every replica loads it.

@@ -43,12 +43,18 @@ select 'demo', run, 'seed', 'seed', '', '', '{}' from seed, generate_series(1, 4
 // Seed adds n finished runs with all their rows, straight into the tables.
 func (b *Bench) Seed(n int) {
 	b.t.Helper()
+	b.seed(seedSQL, n)
+}
+
+// seed runs the statements on one connection of the owner; the second of them takes n.
+func (b *Bench) seed(statements []string, n int) {
+	b.t.Helper()
 	conn, err := b.Owner.Acquire(b.t.Context())
 	require.NoError(b.t, err)
 	defer conn.Release()
 	_, err = conn.Exec(b.t.Context(), `set statement_timeout = 0`)
 	require.NoError(b.t, err)
-	for i, statement := range seedSQL {
+	for i, statement := range statements {
 		var args []any
 		if i == 1 {
 			args = []any{n}

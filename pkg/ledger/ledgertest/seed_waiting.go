@@ -1,7 +1,5 @@
 package ledgertest
 
-import "github.com/stretchr/testify/require"
-
 // waitingSQL makes requests that wait for people, with all their rows: of two action types for sales, and of refunds for support
 // leads, each of which one person has approved already in one of ten.
 var waitingSQL = []string{
@@ -34,17 +32,5 @@ where n % 3 = 2 and n % 10 = 0`,
 // SeedWaiting adds n requests that wait, straight into the tables.
 func (b *Bench) SeedWaiting(n int) {
 	b.t.Helper()
-	conn, err := b.Owner.Acquire(b.t.Context())
-	require.NoError(b.t, err)
-	defer conn.Release()
-	_, err = conn.Exec(b.t.Context(), `set statement_timeout = 0`)
-	require.NoError(b.t, err)
-	for i, statement := range waitingSQL {
-		var args []any
-		if i == 1 {
-			args = []any{n}
-		}
-		_, err := conn.Exec(b.t.Context(), statement, args...)
-		require.NoError(b.t, err, statement)
-	}
+	b.seed(waitingSQL, n)
 }
