@@ -206,6 +206,28 @@ func TestBrowser(t *testing.T) {
 		require.Zero(t, g.Count(`select count(*) from effects where run_id = $1`, asked.Effect.RunID))
 	})
 
+	t.Run("StaleAsksToLookAgain", func(t *testing.T) {
+		asked := g.waiting("stale")
+		nora.open(cardPath(asked))
+		nora.do(chromedp.WaitVisible("textarea"))
+		g.Exec(`update runs set intent_revision = 2 where run_id = $1`, asked.Effect.RunID)
+		nora.decide(ledger.Approve, "as it was")
+		require.Contains(t, nora.says(), "What would be done has changed since you were shown it.")
+		require.Equal(t, untouched, g.state(asked))
+	})
+
+	t.Run("SentBackMeanwhileSaysSo", func(t *testing.T) {
+		asked := g.waiting("better")
+		nora.open(cardPath(asked))
+		nora.do(chromedp.WaitVisible("textarea"))
+		back := asked.Vote("sam", ledger.SendBack)
+		back.Reason, back.Revisions = "Name the ticket.", ledger.Revisions{Rounds: 1, Within: time.Hour}
+		require.Equal(t, ledger.VoteSentBack, g.Vote(back)[0].Result)
+		nora.decide(ledger.Approve, "as it was")
+		require.Contains(t, nora.says(), "decided already: superseded by sam")
+		require.Zero(t, g.Count(`select count(*) from effects where run_id = $1`, asked.Effect.RunID))
+	})
+
 	t.Run("AnotherRoleSeesNothing", func(t *testing.T) {
 		asked := g.waiting("others")
 		carl := newTab(t, g)
