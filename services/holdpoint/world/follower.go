@@ -2,6 +2,8 @@ package world
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -93,6 +95,17 @@ func (f *follower) find(subject, kind string) (contracts.Event, bool) {
 func (w *World) AwaitTold(e Event, kind string) contracts.Event {
 	w.t.Helper()
 	return w.awaitTold(e.RunID().String(), kind)
+}
+
+// AwaitToldAll waits until the tenant was told n events of a type about the run, in whatever order.
+func (w *World) AwaitToldAll(e Event, kind string, n int) (found []contracts.Event) {
+	w.t.Helper()
+	w.Until(fmt.Sprintf("%d events %s about %s", n, kind, e.RunID()), func() bool {
+		w.events.read()
+		found = slices.DeleteFunc(w.events.about(e.RunID().String()), func(event contracts.Event) bool { return event.Data.Type() != kind })
+		return len(found) >= n
+	})
+	return found
 }
 
 // AwaitRefused waits until the tenant was told that a message of a source was refused.

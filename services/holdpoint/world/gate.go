@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"sync"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdpoint/holdpoint/contracts"
@@ -131,4 +132,19 @@ func (r *Reviewer) DecideWith(card contracts.ApprovalCard, token, decision, reas
 	status = r.call(http.MethodPost, "/v1/approvals/"+card.ApprovalID+"/decision",
 		contracts.DecisionRequest{Decision: decision, Reason: reason, IntentHash: card.IntentHash, Token: token}, &answer)
 	return status, answer
+}
+
+// DecideInBatch decides as one of the decisions of a call, of which another is about nothing that exists.
+func (r *Reviewer) DecideInBatch(card contracts.ApprovalCard, token, decision, reason string) (status int, answer contracts.DecisionAnswer) {
+	r.w.t.Helper()
+	mine := contracts.DecisionRequest{Decision: decision, Reason: reason, IntentHash: card.IntentHash, Token: token}
+	batch := contracts.DecisionBatch{Decisions: []contracts.BatchedDecision{{ApprovalID: uuid.NewString(), DecisionRequest: mine},
+		{ApprovalID: card.ApprovalID, DecisionRequest: mine}}}
+	var results contracts.DecisionResults
+	require.Equal(r.w.t, http.StatusOK, r.call(http.MethodPost, "/v1/approvals/decisions", batch, &results))
+	require.Equal(r.w.t, http.StatusNotFound, results.Results[0].Status)
+	if got := results.Results[1]; got.Answer != nil {
+		answer = *got.Answer
+	}
+	return results.Results[1].Status, answer
 }

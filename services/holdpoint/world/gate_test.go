@@ -2,7 +2,7 @@ package world_test
 
 import (
 	"net/http"
-	"regexp"
+	"slices"
 	"sync"
 	"testing"
 
@@ -15,16 +15,6 @@ import (
 	"github.com/holdpoint/holdpoint/services/holdpoint/world"
 )
 
-// waiting posts a refund over the threshold and waits until people are asked.
-func waiting(t *testing.T, options ...world.Option) (*world.World, world.Event) {
-	t.Helper()
-	w := world.New(t, options...)
-	event := w.Refund("250.00")
-	require.Nil(t, w.Post(event).Problem)
-	w.Await(event, contracts.StateAwaitingHuman)
-	return w, event
-}
-
 // printed names the fixture and the versions that it ran under.
 func printed(t *testing.T, w *world.World, e world.Event) {
 	t.Helper()
@@ -34,232 +24,243 @@ func printed(t *testing.T, w *world.World, e world.Event) {
 	t.Logf("%s: workflow %s, policy %s", t.Name(), record.Intents[0].Intent.WorkflowVersion, record.Decisions[0].Version)
 }
 
-// TestApprovalFixtures are the stories of the human gate, each from an event to its end, on the whole system.
+// TestApprovalFixtures are the stories of the human gate, each from an event to its end, on the whole system and before each panel.
 func TestApprovalFixtures(t *testing.T) {
 	t.Parallel()
-
-	t.Run("ApprovedOnce", func(t *testing.T) {
-		t.Parallel()
-		w, event := waiting(t)
-		asked := w.AwaitTold(event, contracts.TypeApprovalRequested).Data.(*contracts.ApprovalRequested)
-		require.Equal(t, []string{contracts.RequestNew, "payment.refund"}, []string{asked.Kind, asked.ActionType})
-		status, answer := w.SignIn("nora").Decide(event, ledger.Approve, "The ticket shows a double charge.")
-		require.Equal(t, http.StatusOK, status)
-		require.Equal(t, ledger.VoteApproved, answer.Result)
-		w.Await(event, contracts.StateCompleted)
-		require.Len(t, w.Writes(event), 1)
-		record := w.Explain(event)
-		require.Equal(t, "rita@example.test", record.Run.RequestedBy, "who asked is kept (A5)")
-		require.Equal(t, "demo", record.Run.SentBy, "and the API key that brought it in")
-		require.Equal(t, []world.Review{{Decision: "approve", ReviewerID: "nora", IntentHash: record.Approvals[0].Reviews[0].IntentHash,
-			Reason: "The ticket shows a double charge.", Channel: "api"}}, record.Approvals[0].Reviews)
-		told := w.AwaitTold(event, contracts.TypeApprovalDecided).Data.(*contracts.ApprovalDecided)
-		require.True(t, told.Final)
-		require.Equal(t, "nora", told.ReviewerID)
-		printed(t, w, event)
-	})
-
-	t.Run("RejectedWithReason", func(t *testing.T) {
-		t.Parallel()
-		w, event := waiting(t)
-		nora := w.SignIn("nora")
-		status, _ := nora.Decide(event, ledger.Reject, "")
-		require.Equal(t, http.StatusUnprocessableEntity, status, "whoever asked is told why")
-		status, _ = nora.Decide(event, ledger.Reject, "The charge was right.")
-		require.Equal(t, http.StatusOK, status)
-		w.Await(event, contracts.StateFailedTerminal)
-		told := w.AwaitTold(event, contracts.TypeRunEnded).Data.(*contracts.RunEnded)
-		require.Equal(t, ledger.OutcomeRejected, told.Outcome)
-		require.Contains(t, told.Reason, "The charge was right.")
-		passBy(w)
-		require.Empty(t, w.Writes(event))
-		require.Empty(t, w.Explain(event).Effects)
-		printed(t, w, event)
-	})
-
-	t.Run("Expired", func(t *testing.T) {
-		t.Parallel()
-		w, event := waiting(t)
-		nora := w.SignIn("nora")
-		card := nora.Card(event)
-		w.Exec(`update approvals set decide_by = clock_timestamp()`)
-		w.Await(event, contracts.StateFailedTerminal)
-		require.Equal(t, ledger.OutcomeExpired, w.Explain(event).Run.Outcome)
-		status, answer := nora.DecideCard(card, ledger.Approve, "too late")
-		require.Equal(t, http.StatusConflict, status)
-		require.Equal(t, ledger.VoteLate, answer.Result)
-		require.Equal(t, ledger.ApprovalExpired, answer.Status)
-		passBy(w)
-		require.Empty(t, w.Writes(event))
-		printed(t, w, event)
-	})
-
-	t.Run("UnauthorisedReviewer", func(t *testing.T) {
-		t.Parallel()
-		w, event := waiting(t)
-		card := w.SignIn("nora").Card(event)
-		status, _ := w.SignIn("carl").DecideCard(card, ledger.Approve, "why not")
-		require.Equal(t, http.StatusNotFound, status, "to who may not see it, it does not exist")
-		status, _ = w.SignIn("otto").DecideCard(card, ledger.Approve, "I operate this")
-		require.Equal(t, http.StatusForbidden, status, "an operator sees it and is no support lead")
-		status, _ = w.SignIn("rita").DecideCard(card, ledger.Approve, "mine")
-		require.Equal(t, http.StatusForbidden, status)
-		require.Equal(t, contracts.StateAwaitingHuman, w.State(event))
-		require.EqualValues(t, 2, w.Count(`select count(*) from audit_events where move = 'refuse_vote' and run_id = $1`, event.RunID()))
-		require.Zero(t, w.Count(`select count(*) from reviews`))
-		printed(t, w, event)
-	})
-
-	t.Run("DuplicateCallback", func(t *testing.T) {
-		t.Parallel()
-		w, event := waiting(t)
-		nora := w.SignIn("nora")
-		card := nora.Card(event)
-		counts := map[int]int{}
-		var mu sync.Mutex
-		var all sync.WaitGroup
-		for range 50 {
-			all.Go(func() {
-				status, _ := nora.DecideCard(card, ledger.Approve, "yes")
-				mu.Lock()
-				counts[status]++
-				mu.Unlock()
-			})
-		}
-		all.Wait()
-		require.Equal(t, map[int]int{http.StatusOK: 1, http.StatusConflict: 49}, counts)
-		w.Await(event, contracts.StateCompleted)
-		require.Len(t, w.Writes(event), 1)
-		require.EqualValues(t, 1, w.Count(`select count(*) from reviews`))
-		printed(t, w, event)
-	})
-
-	t.Run("RacingApproveAndRejectFromTwoChannels", func(t *testing.T) {
-		t.Parallel()
-		w, event := waiting(t)
-		mails, err := w.Sandbox.AwaitMail(t.Context(), "nora@example.test", 1)
-		require.NoError(t, err)
-		token := regexp.MustCompile(`/l/([A-Za-z0-9_-]{43})`).FindStringSubmatch(mails[0].Text)[1]
-		nora, sam := w.SignIn("nora"), w.SignIn("sam")
-		card := nora.Card(event)
-		var byMail, byQueue contracts.DecisionAnswer
-		var both sync.WaitGroup
-		both.Go(func() { _, byMail = nora.DecideWith(card, token, ledger.Approve, "from the mail") })
-		both.Go(func() { _, byQueue = sam.DecideCard(card, ledger.Reject, "from the queue") })
-		both.Wait()
-		results := []string{byMail.Result, byQueue.Result}
-		require.Contains(t, results, ledger.VoteLate, "one of them is told what stands")
-		require.Equal(t, byMail.Status, byQueue.Status, "both are told the same state")
-		w.Until("its end", func() bool {
-			state := w.State(event)
-			return state == contracts.StateCompleted || state == contracts.StateFailedTerminal
+	for name, story := range map[string]func(*testing.T, *panel){
+		"ApprovedOnce": approvedOnce, "RejectedWithReason": rejectedWithReason, "Expired": expired,
+		"UnauthorisedReviewer": unauthorisedReviewer, "DuplicateCallback": duplicateCallback,
+		"RacingApproveAndRejectFromTwoChannels": racingChannels, "TargetChangedAfterReview": targetChanged,
+		"PolicyChangedAfterReview": policyChanged, "ProviderTimeoutBeforeReceipt": providerTimeout,
+		"NotificationFailedWhileTheRecordStands": notificationFailed, "Repair": repaired,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for i := range panels {
+				t.Run(panels[i].name, func(t *testing.T) {
+					t.Parallel()
+					story(t, &panels[i])
+				})
+			}
 		})
-		require.Len(t, w.Writes(event), map[string]int{ledger.ApprovalApproved: 1, ledger.ApprovalRejected: 0}[byMail.Status])
-		require.Zero(t, w.Count(`select count(*) from approval_tokens where spent_at is null`))
-		printed(t, w, event)
-	})
+	}
+}
 
-	t.Run("TargetChangedAfterReview", func(t *testing.T) {
-		t.Parallel()
-		w := world.New(t, world.WithReplicas(ledger.Dispatcher, 0), world.WithConfig(leadsDecideContacts))
-		event := w.Update()
-		w.Post(event)
-		w.Await(event, contracts.StateAwaitingHuman)
-		nora := w.SignIn("nora")
-		status, _ := nora.Decide(event, ledger.Approve, "yes")
-		require.Equal(t, http.StatusOK, status)
-		edit(t, w, event)
-		w.Start(ledger.Dispatcher)
-		w.Await(event, contracts.StateAwaitingHuman)
-		record := w.Explain(event)
-		require.Equal(t, []string{"approved", "pending"}, []string{record.Approvals[0].State, record.Approvals[1].State})
-		requireReason(t, record.Approvals[1].Reasons, "target_changed", "at version 2; the proposal was made from version 1")
-		require.Empty(t, w.Writes(event))
-		status, _ = nora.Decide(event, ledger.Reject, "It is another contact now.")
-		require.Equal(t, http.StatusOK, status)
-		w.Await(event, contracts.StateFailedTerminal)
-		require.Equal(t, ledger.EffectCancelled, w.Explain(event).Effects[0].State)
-		require.Empty(t, w.Writes(event))
-		printed(t, w, event)
-	})
+func approvedOnce(t *testing.T, p *panel) {
+	w, event := p.waiting(t)
+	asked := w.AwaitTold(event, contracts.TypeApprovalRequested).Data.(*contracts.ApprovalRequested)
+	require.Equal(t, []string{contracts.RequestNew, "payment.refund"}, []string{asked.Kind, asked.ActionType})
+	status, answer := p.finish(t, w, event, ledger.Approve, "The ticket shows a double charge.")
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, ledger.VoteApproved, answer.Result)
+	w.Await(event, contracts.StateCompleted)
+	require.Len(t, w.Writes(event), 1)
+	record := w.Explain(event)
+	require.Equal(t, "rita@example.test", record.Run.RequestedBy, "who asked is kept (A5)")
+	require.Equal(t, "demo", record.Run.SentBy, "and the API key that brought it in")
+	reviews := record.Approvals[0].Reviews
+	require.Len(t, reviews, len(p.first)+1)
+	last := reviews[len(p.first)]
+	require.Equal(t, world.Review{Decision: "approve", ReviewerID: p.as, IntentHash: last.IntentHash,
+		Reason: "The ticket shows a double charge.", Channel: "api"}, last)
+	var told []string
+	for _, e := range w.AwaitToldAll(event, contracts.TypeApprovalDecided, len(reviews)) {
+		data := e.Data.(*contracts.ApprovalDecided)
+		require.Equal(t, data.ReviewerID == p.as, data.Final, "only the last vote decides")
+		told = append(told, data.ReviewerID)
+	}
+	require.ElementsMatch(t, append(slices.Clone(p.first), p.as), told)
+	printed(t, w, event)
+}
 
-	t.Run("PolicyChangedAfterReview", func(t *testing.T) {
-		t.Parallel()
-		w, event := waiting(t, world.WithReplicas(ledger.Dispatcher, 0))
-		nora := w.SignIn("nora")
-		_, answer := nora.Decide(event, ledger.Approve, "yes")
-		require.Equal(t, ledger.VoteApproved, answer.Result)
-		w.Configure(func(c *config.Config) {
-			c.Tenants[0].Rules = append(c.Tenants[0].Rules, &config.Rule{ID: "freeze", Action: "payment.refund", When: "true",
-				Route: config.RouteReject, Reason: "Refunds are frozen."})
+func rejectedWithReason(t *testing.T, p *panel) {
+	w, event := p.waiting(t)
+	last, card := p.begin(t, w, event)
+	status, _ := p.decide(last, card, "", ledger.Reject, "")
+	require.Equal(t, http.StatusUnprocessableEntity, status, "whoever asked is told why")
+	status, _ = p.decide(last, card, "", ledger.Reject, "The charge was right.")
+	require.Equal(t, http.StatusOK, status)
+	w.Await(event, contracts.StateFailedTerminal)
+	told := w.AwaitTold(event, contracts.TypeRunEnded).Data.(*contracts.RunEnded)
+	require.Equal(t, ledger.OutcomeRejected, told.Outcome)
+	require.Contains(t, told.Reason, "Rejected by "+p.as+": The charge was right.")
+	passBy(w)
+	require.Empty(t, w.Writes(event))
+	require.Empty(t, w.Explain(event).Effects)
+	printed(t, w, event)
+}
+
+func expired(t *testing.T, p *panel) {
+	w, event := p.waiting(t)
+	last, card := p.begin(t, w, event)
+	w.Exec(`update approvals set decide_by = clock_timestamp()`)
+	w.Await(event, contracts.StateFailedTerminal)
+	require.Equal(t, ledger.OutcomeExpired, w.Explain(event).Run.Outcome)
+	status, answer := p.decide(last, card, "", ledger.Approve, "too late")
+	require.Equal(t, http.StatusConflict, status)
+	require.Equal(t, ledger.VoteLate, answer.Result)
+	require.Equal(t, ledger.ApprovalExpired, answer.Status)
+	passBy(w)
+	require.Empty(t, w.Writes(event))
+	printed(t, w, event)
+}
+
+func unauthorisedReviewer(t *testing.T, p *panel) {
+	w, event := p.waiting(t)
+	_, card := p.begin(t, w, event)
+	approves := func(login string) int {
+		status, _ := p.decide(w.SignIn(login), card, "", ledger.Approve, "why not")
+		return status
+	}
+	require.Equal(t, http.StatusNotFound, approves(p.unseen), "to who may not see it, it does not exist")
+	require.Equal(t, p.status, approves(p.seen))
+	require.Equal(t, http.StatusForbidden, approves("rita"), "it is her own request")
+	require.Equal(t, contracts.StateAwaitingHuman, w.State(event))
+	refused := int64(1)
+	if p.status == http.StatusForbidden {
+		refused++
+	}
+	require.Equal(t, refused, w.Count(`select count(*) from audit_events where move = 'refuse_vote' and run_id = $1`, event.RunID()))
+	require.EqualValues(t, len(p.first), w.Count(`select count(*) from reviews`))
+	printed(t, w, event)
+}
+
+func duplicateCallback(t *testing.T, p *panel) {
+	w, event := p.waiting(t)
+	last, card := p.begin(t, w, event)
+	counts := map[int]int{}
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	for range 50 {
+		all.Go(func() {
+			status, _ := p.decide(last, card, "", ledger.Approve, "yes")
+			mu.Lock()
+			counts[status]++
+			mu.Unlock()
 		})
-		w.Start(ledger.Dispatcher)
-		w.Await(event, contracts.StateAwaitingHuman)
-		record := w.Explain(event)
-		requireReason(t, record.Approvals[1].Reasons, "rule_matched", "Refunds are frozen.")
-		passBy(w)
-		require.Empty(t, w.Writes(event))
-		printed(t, w, event)
-	})
+	}
+	all.Wait()
+	require.Equal(t, map[int]int{http.StatusOK: 1, http.StatusConflict: 49}, counts)
+	w.Await(event, contracts.StateCompleted)
+	require.Len(t, w.Writes(event), 1)
+	require.EqualValues(t, len(p.first)+1, w.Count(`select count(*) from reviews`))
+	printed(t, w, event)
+}
 
-	t.Run("ProviderTimeoutBeforeReceipt", func(t *testing.T) {
-		t.Parallel()
-		w, event := waiting(t)
-		w.Fault(sandbox.Rule{Match: sandbox.Match{Reference: event.OperationID(), Nth: 1}, Fault: sandbox.Fault{Kind: sandbox.AcceptThenHang}})
-		_, answer := w.SignIn("nora").Decide(event, ledger.Approve, "yes")
-		require.Equal(t, ledger.VoteApproved, answer.Result)
-		w.Await(event, contracts.StateCompleted)
-		effect := w.Explain(event).Effects[0]
-		require.Equal(t, "ambiguous", effect.Attempts[0].Class)
-		require.Equal(t, "found", effect.Lookups[len(effect.Lookups)-1].Verdict)
-		require.Len(t, w.Writes(event), 1)
-		printed(t, w, event)
+func racingChannels(t *testing.T, p *panel) {
+	w, event := p.waiting(t)
+	token := mailed(t, w, p.byMail)
+	_, card := p.begin(t, w, event)
+	mail, queue := w.SignIn(p.byMail), w.SignIn(p.inQueue)
+	var byMail, byQueue contracts.DecisionAnswer
+	var both sync.WaitGroup
+	both.Go(func() { _, byMail = p.decide(mail, card, token, ledger.Approve, "from the mail") })
+	both.Go(func() { _, byQueue = p.decide(queue, card, "", ledger.Reject, "from the queue") })
+	both.Wait()
+	results := []string{byMail.Result, byQueue.Result}
+	require.Contains(t, results, ledger.VoteLate, "one of them is told what stands")
+	require.Equal(t, byMail.Status, byQueue.Status, "both are told the same state")
+	w.Until("its end", func() bool {
+		state := w.State(event)
+		return state == contracts.StateCompleted || state == contracts.StateFailedTerminal
 	})
+	require.Len(t, w.Writes(event), map[string]int{ledger.ApprovalApproved: 1, ledger.ApprovalRejected: 0}[byMail.Status])
+	require.Zero(t, w.Count(`select count(*) from approval_tokens where spent_at is null`))
+	printed(t, w, event)
+}
 
-	t.Run("NotificationFailedWhileTheRecordStands", func(t *testing.T) { // A1
-		t.Parallel()
-		w := world.New(t)
-		w.Fault(sandbox.Rule{Match: sandbox.Match{System: sandbox.Mailbox, PerReference: true, Nth: 1},
-			Fault: sandbox.Fault{Kind: sandbox.ErrorBeforeAccept, Status: 451}},
-			sandbox.Rule{Match: sandbox.Match{System: sandbox.Webhooks}, Fault: sandbox.Fault{Kind: sandbox.ErrorBeforeAccept, Status: 500}})
-		event := w.Refund("250.00")
-		w.Post(event)
-		w.Await(event, contracts.StateAwaitingHuman)
-		for _, to := range []string{"nora@example.test", "sam@example.test"} {
-			mails, err := w.Sandbox.AwaitMail(t.Context(), to, 1)
-			require.NoError(t, err)
-			require.Contains(t, mails[0].Text, "/l/", "told at the second attempt")
-		}
-		record := w.Explain(event)
-		require.Len(t, record.Approvals, 1, "a repeated notification makes no second request")
-		require.Equal(t, "pending", record.Approvals[0].State)
-		_, answer := w.SignIn("sam").Decide(event, ledger.Approve, "yes")
-		require.Equal(t, ledger.VoteApproved, answer.Result, "the hook that never worked is in nobody's way")
-		w.Await(event, contracts.StateCompleted)
-		printed(t, w, event)
-	})
+func targetChanged(t *testing.T, p *panel) {
+	w := p.world(t, world.WithReplicas(ledger.Dispatcher, 0), world.WithConfig(leadsDecideContacts))
+	event := w.Update()
+	w.Post(event)
+	w.Await(event, contracts.StateAwaitingHuman)
+	status, answer := p.finish(t, w, event, ledger.Approve, "yes")
+	require.Equal(t, http.StatusOK, status)
+	require.Equal(t, ledger.VoteApproved, answer.Result)
+	edit(t, w, event)
+	w.Start(ledger.Dispatcher)
+	w.Await(event, contracts.StateAwaitingHuman)
+	record := w.Explain(event)
+	require.Equal(t, []string{"approved", "pending"}, []string{record.Approvals[0].State, record.Approvals[1].State})
+	requireReason(t, record.Approvals[1].Reasons, "target_changed", "at version 2; the proposal was made from version 1")
+	require.Empty(t, w.Writes(event))
+	status, _ = p.finish(t, w, event, ledger.Reject, "It is another contact now.")
+	require.Equal(t, http.StatusOK, status)
+	w.Await(event, contracts.StateFailedTerminal)
+	require.Equal(t, ledger.EffectCancelled, w.Explain(event).Effects[0].State)
+	require.Empty(t, w.Writes(event))
+	printed(t, w, event)
+}
 
-	t.Run("Repair", func(t *testing.T) {
-		t.Parallel()
-		w := world.New(t, world.WithConfig(func(c *config.Config) {
-			c.Tenants[0].Rules = append(c.Tenants[0].Rules, &config.Rule{ID: "say-more", Action: "payment.refund", When: "true",
-				Route: config.RouteRepair, Reason: "Name the ticket in the refund."})
-		}))
-		event := w.Refund("50.00")
-		w.Post(event)
-		back := w.AwaitTold(event, contracts.TypeRunSentBack).Data.(*contracts.RunSentBack)
-		require.Equal(t, []any{1, "policy"}, []any{back.IntentRevision, back.SentBy})
-		require.Contains(t, back.Reason, "Name the ticket in the refund.")
-		worker := w.Worker()
-		better := w.Refund("60.00").Body.(map[string]any)["proposal"]
-		require.Equal(t, contracts.ResultAccepted, worker.Propose(event, worker.Take(event.Source), better).Result)
-		w.Await(event, contracts.StateFailedTerminal) // one better proposal is taken, and this rule wants yet another
-		told := w.AwaitTold(event, contracts.TypeRunEnded).Data.(*contracts.RunEnded)
-		require.Equal(t, ledger.OutcomeInvalid, told.Outcome)
-		require.Contains(t, told.Reason, "Name the ticket in the refund.")
-		require.Empty(t, w.Explain(event).Approvals, "nobody is asked about what its sender has to mend")
-		printed(t, w, event)
+func policyChanged(t *testing.T, p *panel) {
+	w, event := p.waiting(t, world.WithReplicas(ledger.Dispatcher, 0))
+	_, answer := p.finish(t, w, event, ledger.Approve, "yes")
+	require.Equal(t, ledger.VoteApproved, answer.Result)
+	w.Configure(func(c *config.Config) {
+		c.Tenants[0].Rules = append(c.Tenants[0].Rules, &config.Rule{ID: "freeze", Action: "payment.refund", When: "true",
+			Route: config.RouteReject, Reason: "Refunds are frozen."})
 	})
+	w.Start(ledger.Dispatcher)
+	w.Await(event, contracts.StateAwaitingHuman)
+	record := w.Explain(event)
+	requireReason(t, record.Approvals[1].Reasons, "rule_matched", "Refunds are frozen.")
+	passBy(w)
+	require.Empty(t, w.Writes(event))
+	printed(t, w, event)
+}
+
+func providerTimeout(t *testing.T, p *panel) {
+	w, event := p.waiting(t)
+	w.Fault(sandbox.Rule{Match: sandbox.Match{Reference: event.OperationID(), Nth: 1}, Fault: sandbox.Fault{Kind: sandbox.AcceptThenHang}})
+	_, answer := p.finish(t, w, event, ledger.Approve, "yes")
+	require.Equal(t, ledger.VoteApproved, answer.Result)
+	w.Await(event, contracts.StateCompleted)
+	effect := w.Explain(event).Effects[0]
+	require.Equal(t, "ambiguous", effect.Attempts[0].Class)
+	require.Equal(t, "found", effect.Lookups[len(effect.Lookups)-1].Verdict)
+	require.Len(t, w.Writes(event), 1)
+	printed(t, w, event)
+}
+
+func notificationFailed(t *testing.T, p *panel) { // A1
+	w := p.world(t)
+	w.Fault(sandbox.Rule{Match: sandbox.Match{System: sandbox.Mailbox, PerReference: true, Nth: 1},
+		Fault: sandbox.Fault{Kind: sandbox.ErrorBeforeAccept, Status: 451}},
+		sandbox.Rule{Match: sandbox.Match{System: sandbox.Webhooks}, Fault: sandbox.Fault{Kind: sandbox.ErrorBeforeAccept, Status: 500}})
+	event := w.Refund("250.00")
+	w.Post(event)
+	w.Await(event, contracts.StateAwaitingHuman)
+	for _, to := range []string{"nora", "sam"} {
+		require.NotEmpty(t, mailed(t, w, to), "told at the second attempt")
+	}
+	record := w.Explain(event)
+	require.Len(t, record.Approvals, 1, "a repeated notification makes no second request")
+	require.Equal(t, "pending", record.Approvals[0].State)
+	_, answer := p.finish(t, w, event, ledger.Approve, "yes")
+	require.Equal(t, ledger.VoteApproved, answer.Result, "the hook that never worked is in nobody's way")
+	w.Await(event, contracts.StateCompleted)
+	printed(t, w, event)
+}
+
+func repaired(t *testing.T, p *panel) {
+	w := p.world(t, world.WithConfig(func(c *config.Config) {
+		c.Tenants[0].Rules = append(c.Tenants[0].Rules, &config.Rule{ID: "say-more", Action: "payment.refund", When: "true",
+			Route: config.RouteRepair, Reason: "Name the ticket in the refund."})
+	}))
+	event := w.Refund("50.00")
+	w.Post(event)
+	back := w.AwaitTold(event, contracts.TypeRunSentBack).Data.(*contracts.RunSentBack)
+	require.Equal(t, []any{1, "policy"}, []any{back.IntentRevision, back.SentBy})
+	require.Contains(t, back.Reason, "Name the ticket in the refund.")
+	worker := w.Worker()
+	better := w.Refund("60.00").Body.(map[string]any)["proposal"]
+	require.Equal(t, contracts.ResultAccepted, worker.Propose(event, worker.Take(event.Source), better).Result)
+	w.Await(event, contracts.StateFailedTerminal) // one better proposal is taken, and this rule wants yet another
+	told := w.AwaitTold(event, contracts.TypeRunEnded).Data.(*contracts.RunEnded)
+	require.Equal(t, ledger.OutcomeInvalid, told.Outcome)
+	require.Contains(t, told.Reason, "Name the ticket in the refund.")
+	require.Empty(t, w.Explain(event).Approvals, "nobody is asked about what its sender has to mend")
+	printed(t, w, event)
 }
 
 // leadsDecideContacts sends every change of a contact to the support leads.
@@ -277,7 +278,7 @@ func leadsDecideContacts(c *config.Config) {
 // TestExecuteBy: an approval that was not carried out in time goes back to people (A14), who may approve it again.
 func TestExecuteBy(t *testing.T) {
 	t.Parallel()
-	w, event := waiting(t, world.WithReplicas(ledger.Dispatcher, 0))
+	w, event := panels[0].waiting(t, world.WithReplicas(ledger.Dispatcher, 0))
 	nora := w.SignIn("nora")
 	_, answer := nora.Decide(event, ledger.Approve, "yes")
 	require.Equal(t, ledger.VoteApproved, answer.Result)
