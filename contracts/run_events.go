@@ -103,7 +103,20 @@ type RunCompleted struct {
 	Outcome       string // executed or partial
 	OperationID   string
 	TargetReceipt string // the provider's id of what was done; "" where it gives none
+	// Postcondition is what the target was found to hold after the write: PostconditionMatched, PostconditionMovedOn or
+	// PostconditionUnread; "" where the connector cannot read it.
+	Postcondition string
+	RecordVersion string // of the target when it was read; "" where it was not
 }
+
+// What a target was found to hold after a write that its provider says was done.
+const (
+	PostconditionMatched = "matched"  // what was written
+	PostconditionMovedOn = "moved_on" // a later version, which somebody else wrote
+	PostconditionUnread  = "unread"   // nobody knows: it could not be read in time
+)
+
+var postconditions = []string{PostconditionMatched, PostconditionMovedOn, PostconditionUnread}
 
 func (d *RunCompleted) Type() string       { return TypeRunCompleted }
 func (d *RunCompleted) BusSubject() string { return EventsPrefix + d.TenantID + ".run.completed" }
@@ -113,6 +126,8 @@ func (d *RunCompleted) fields() []field {
 		field{name: "outcome", into: &d.Outcome, allowed: completedOutcomes},
 		field{name: "operation_id", into: &d.OperationID},
 		field{name: "target_receipt", into: &d.TargetReceipt, optional: true},
+		field{name: "postcondition", into: &d.Postcondition, optional: true, allowed: postconditions},
+		field{name: "record_version", into: &d.RecordVersion, optional: true},
 	)
 }
 

@@ -47,6 +47,12 @@ func TestWhatACardShows(t *testing.T) {
 	_, declared = read.Held("/fields/citys")
 	require.False(t, declared, "a pointer goes by whole members")
 	require.False(t, (&config.Read{}).Compares())
+	require.True(t, as.Operation("sandbox-crm", "update_contact").Verifies(), "what can be compared is verified after an update (R7)")
+	require.False(t, as.Operation("sandbox-payments", "create_refund").Verifies())
+	trusting := load(t, func(w *world) {
+		w.replace("connectors.yaml", `values: ""`, "values: \"\"\n          postcondition: skip")
+	})
+	require.False(t, trusting.Operation("sandbox-crm", "update_contact").Verifies())
 	require.Nil(t, as.Operation("sandbox-crm", "none"))
 	require.Nil(t, as.Operation("none", "update_contact"))
 

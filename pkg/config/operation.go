@@ -118,7 +118,7 @@ func readRead(o *object) *Read {
 		return nil
 	}
 	r := &Read{Path: part.path("path"), Version: part.pointer("version"), Values: part.wholePointer("values"),
-		Fields: part.pointerMap("fields")}
+		Fields: part.pointerMap("fields"), Unverified: part.oneOf("postcondition", PostconditionSkip, "") == PostconditionSkip}
 	if part.take("version") == nil {
 		part.fail("version", "is missing; it is the JSON pointer to the record's version")
 	}
@@ -140,6 +140,17 @@ type Read struct {
 	Values *string
 	// Fields are JSON pointers into proposed_change with where the answer has the same; they come before Values.
 	Fields map[string]string
+	// Unverified takes the provider's word for what was done: the target is not read after an update.
+	Unverified bool
+}
+
+// PostconditionSkip is how a configuration says Read.Unverified.
+const PostconditionSkip = "skip"
+
+// Verifies reports whether the target is read after a write that the provider says was done, and held against what was written (R7):
+// after updates whose read says where the target has the values.
+func (op *Operation) Verifies() bool {
+	return op.Kind == OperationUpdate && op.Read.Compares() && !op.Read.Unverified
 }
 
 // Compares reports whether what is read can be compared with what is proposed.

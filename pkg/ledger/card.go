@@ -62,6 +62,10 @@ type EffectView struct {
 	Attempts    int       `json:"attempts"`
 	ExecuteBy   time.Time `json:"execute_by"`
 	Detail      *string   `json:"detail"` // of the last attempt that reported
+	// Postcondition is what the target was found to hold after a success, one of the Postcondition… constants, and at which version
+	// (R7); nil where it was not read.
+	Postcondition        *string `json:"postcondition"`
+	PostconditionVersion *string `json:"postcondition_version"`
 }
 
 // HistoryRow is one line of the run's audit.
@@ -116,6 +120,7 @@ select ` + summaryColumns + `,
   extract(epoch from a.execute_within)::float8, coalesce(r.outcome_reason, ''),
   (select coalesce(jsonb_agg(jsonb_build_object('operation_id', e.operation_id, 'state', e.state, 'hold_reason', e.hold_reason,
       'external_id', e.external_id, 'attempts', e.attempts, 'execute_by', e.execute_by,
+      'postcondition', e.postcondition, 'postcondition_version', e.postcondition_version,
       'detail', (select t.detail from effect_attempts t where t.tenant_id = e.tenant_id and t.run_id = e.run_id
         and t.revision = e.revision and t.ordinal = e.ordinal and t.class is not null order by t.attempt desc limit 1))
       order by e.revision, e.ordinal), '[]') from effects e where e.tenant_id = a.tenant_id and e.run_id = a.run_id),

@@ -74,7 +74,7 @@ type Leased struct {
 
 // Lease takes effects for sending: their attempt rows are committed when it returns (D3). No effect is leased whose kill switch
 // is closed (D9), whose execute-by has passed, whose former owner reported something that was not read yet (D7), or whose
-// target has another effect in flight or unknown (R8), or that people can still take back (D14).
+// target has another effect in flight, accepted or unknown (R8), or that people can still take back (D14).
 func (l *Ledger) Lease(ctx context.Context, req LeaseRequest) ([]Leased, error) {
 	req.Requested = slices.Clone(req.Requested)
 	slices.SortFunc(req.Requested, EffectKey.compare)
@@ -196,7 +196,7 @@ closed as materialized (select scope, scope_key from kill_switches where closed)
 sendable as materialized (
   select e.tenant_id, e.run_id, e.revision, e.ordinal, e.target_system, e.target_record, e.created_at, i.ord,
     (select 1 from effects o where o.tenant_id = e.tenant_id and o.target_system = e.target_system
-        and o.target_record = e.target_record and o.state in ('sending', 'unknown')
+        and o.target_record = e.target_record and o.state in ('sending', 'unknown', 'accepted')
         and (o.run_id, o.revision, o.ordinal) <> (e.run_id, e.revision, e.ordinal) limit 1) is null
     and not exists (select from closed s where s.scope = 'global'
         or s.scope = 'tenant' and s.scope_key = e.tenant_id

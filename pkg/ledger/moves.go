@@ -65,6 +65,7 @@ const (
 	HoldIncident     = "incident"     // several matches, or a key used with other parameters
 	HoldDisputed     = "disputed"     // an operator says that the provider is wrong
 	HoldRecalled     = "recalled"     // an operator took back what was unsent
+	HoldMismatch     = "mismatch"     // the provider says that it is done, and its target does not hold it (R7)
 	HoldReview       = "review"       // something changed since it was authorized; a person decides again
 )
 
@@ -132,6 +133,7 @@ var Moves = []Move{
 	{Name: "take_back", Record: EffectRecord, From: []string{EffectPending}, To: EffectCancelled, By: []string{Approval}},
 	{Name: "lease", Record: EffectRecord, From: []string{EffectPending}, To: EffectSending, By: []string{Dispatcher}},
 	{Name: "succeed", Record: EffectRecord, From: []string{EffectSending}, To: EffectCompleted, By: []string{Dispatcher}},
+	{Name: "verify", Record: EffectRecord, From: []string{EffectSending}, To: EffectAccepted, By: []string{Dispatcher}},
 	{Name: "accept", Record: EffectRecord, From: []string{EffectSending}, To: EffectAccepted, By: []string{Dispatcher}},
 	{Name: "retry", Record: EffectRecord, From: []string{EffectSending}, To: EffectPending, By: []string{Dispatcher}},
 	{Name: "lose", Record: EffectRecord, From: []string{EffectSending}, To: EffectUnknown, By: []string{Dispatcher}},
@@ -143,6 +145,11 @@ var Moves = []Move{
 	{Name: "find", Record: EffectRecord, From: []string{EffectUnknown, EffectAccepted}, To: EffectCompleted, By: []string{Reconciler}},
 	{Name: "late_success", Record: EffectRecord, From: []string{EffectPending, EffectUnknown, EffectAccepted, EffectHeld}, To: EffectCompleted,
 		By: []string{Reconciler}},
+	{Name: "verify_found", Record: EffectRecord, From: []string{EffectPending, EffectUnknown, EffectAccepted, EffectHeld},
+		To: EffectAccepted, By: []string{Reconciler}},
+	{Name: "verify_again", Record: EffectRecord, From: []string{EffectAccepted}, To: EffectAccepted, By: []string{Reconciler}},
+	{Name: "confirm", Record: EffectRecord, From: []string{EffectAccepted}, To: EffectCompleted, By: []string{Reconciler}},
+	{Name: "mismatch", Record: EffectRecord, From: []string{EffectAccepted}, To: EffectHeld, By: []string{Reconciler}},
 	{Name: "doubt", Record: EffectRecord, From: []string{EffectPending}, To: EffectUnknown, By: []string{Reconciler}},
 	{Name: "look", Record: EffectRecord, From: []string{EffectUnknown}, To: EffectUnknown, By: []string{Reconciler}},
 	{Name: "retry_same_key", Record: EffectRecord, From: []string{EffectUnknown}, To: EffectPending, By: []string{Reconciler}},

@@ -26,6 +26,8 @@ type Open struct {
 	Silent        bool      // some attempt never reported; whoever made it may still write
 	ExternalID    string    // the provider's id, where some attempt or webhook told it
 	ReportedClass string    // the best outcome among all attempts: succeeded before all others
+	SucceededAt   time.Time // when the provider's success became known, or the zero time
+	RecordVersion string    // that the provider gave the write, "" where it gave none
 }
 
 // dueSQL takes what the reconciler must look at, and moves its next look on, so that replicas do not ask the provider twice.
@@ -79,7 +81,8 @@ select l.tenant_id, l.run_id, l.revision, l.ordinal, l.attempts, coalesce(l.leas
   coalesce(s.first_started, l.created_at), l.execute_by, clock_timestamp(),
   l.state, coalesce(l.hold_reason, ''), coalesce(l.lease_expires_at <= clock_timestamp(), false), l.unread_outcome,
   l.state = 'pending' and l.execute_by <= clock_timestamp(), l.absences, l.lookups, l.unknown_since, t.started_at,
-  coalesce(t.class, ''), coalesce(s.silent, false), coalesce(b.external_id, l.external_id, ''), coalesce(b.class, '')
+  coalesce(t.class, ''), coalesce(s.silent, false), coalesce(b.external_id, l.external_id, ''), coalesce(b.class, ''),
+  l.succeeded_at, coalesce(l.record_version, '')
 from unnest($1::text[], $2::uuid[], $3::int[], $4::int[]) as i(tenant_id, run_id, revision, ordinal)
 join effects l using (tenant_id, run_id, revision, ordinal)
 join runs r on r.tenant_id = l.tenant_id and r.run_id = l.run_id
@@ -106,12 +109,14 @@ func (l *Ledger) Open(ctx context.Context, keys []EffectKey) ([]Open, error) {
 }
 
 func scanOpen(row pgx.CollectableRow) (e Open, err error) {
-	var firstSent, unknownSince, lastAttempt *time.Time
+	var firstSent, unknownSince, lastAttempt, succeeded *time.Time
 	var hash []byte
 	err = row.Scan(&e.TenantID, &e.RunID, &e.Revision, &e.Ordinal, &e.Attempt, &e.Owner, &e.MaybeSent, &firstSent, &e.RunKey,
 		&e.CorrelationID, &e.TraceParent, &e.ActionType, &e.Connector, &e.Operation, &e.TargetSystem, &e.TargetRecord, &hash,
 		&e.Canonical, &e.FirstAttempt, &e.ExecuteBy, &e.Now, &e.State, &e.HoldReason, &e.LeaseOver, &e.UnreadOutcome, &e.Overdue,
-		&e.Absences, &e.Lookups, &unknownSince, &lastAttempt, &e.LastClass, &e.Silent, &e.ExternalID, &e.ReportedClass)
+		&e.Absences, &e.Lookups, &unknownSince, &lastAttempt, &e.LastClass, &e.Silent, &e.ExternalID, &e.ReportedClass, &succeeded,
+		&e.RecordVersion)
+	e.SucceededAt = orZero(succeeded)
 	copy(e.IntentHash[:], hash)
 	e.FirstSentAt, e.UnknownSince, e.LastAttempt = orZero(firstSent), orZero(unknownSince), orZero(lastAttempt)
 	return e, err

@@ -27,13 +27,16 @@ type Settlement struct {
 	MaybeSent     bool          // the request may have reached the provider; this sticks (D6)
 	ExternalID    string        // the provider's id
 	RecordVersion string        // the target's version after the write
-	Absent        bool          // one more conclusive "not there"
-	ClearUnread   bool          // a former owner's report has been taken into account
-	Looked        *Looked       // what was read, for the record
-	Outcome       *AttemptOutcome
-	Review        *Review // the run goes back to people
-	Actor         string  // who, where it is not the service itself
-	Note          string  // why, for the audit row
+	// Postcondition is what the target was found to hold after a success, PostconditionVersion the version that it was read at; ""
+	// where it was not read (R7).
+	Postcondition, PostconditionVersion string
+	Absent                              bool    // one more conclusive "not there", or "not as written"
+	ClearUnread                         bool    // a former owner's report has been taken into account
+	Looked                              *Looked // what was read, for the record
+	Outcome                             *AttemptOutcome
+	Review                              *Review // the run goes back to people
+	Actor                               string  // who, where it is not the service itself
+	Note                                string  // why, for the audit row
 
 	// What the event about the run's end says.
 	RunKey, CorrelationID, TraceParent string
@@ -56,11 +59,19 @@ type AttemptOutcome struct {
 
 // Looked is one read of the provider, kept as evidence.
 type Looked struct {
-	Verdict    string // found, absent, unclear, several
+	Verdict    string // found, absent, unclear, several; of a target that was written: matched, differs, moved_on, unclear
 	Conclusive bool
 	ExternalID string
 	Evidence   string
 }
+
+// What a target was found to hold after a write that the provider says was done (R7).
+const (
+	PostconditionMatched = contracts.PostconditionMatched // what was written
+	PostconditionDiffers = "differs"                      // something else; it is held, and told to nobody as done
+	PostconditionMovedOn = contracts.PostconditionMovedOn // a later version, by somebody else
+	PostconditionUnread  = contracts.PostconditionUnread  // it could not be read in time
+)
 
 // Review asks people again (D4).
 type Review struct {
@@ -148,6 +159,7 @@ func (l *Ledger) newSettlement(given *Settlement, moved *bool) (*settlement, err
 func (s *Settlement) storable() *Settlement {
 	c := *s
 	c.ExternalID, c.RecordVersion, c.Reason, c.Note = storable(s.ExternalID), storable(s.RecordVersion), storable(s.Reason), storable(s.Note)
+	c.PostconditionVersion = storable(s.PostconditionVersion)
 	if s.Outcome != nil {
 		o := *s.Outcome
 		o.ExternalID, o.ProviderRequestID, o.Detail = storable(o.ExternalID), storable(o.ProviderRequestID), storable(o.Detail)
@@ -167,7 +179,8 @@ func (s *settlement) consequence() contracts.Data {
 	switch {
 	case s.move.To == EffectCompleted:
 		s.runMove, s.outcome = runMove("complete"), OutcomeExecuted
-		return &contracts.RunCompleted{RunRef: ref, Outcome: s.outcome, OperationID: s.OperationID(), TargetReceipt: s.ExternalID}
+		return &contracts.RunCompleted{RunRef: ref, Outcome: s.outcome, OperationID: s.OperationID(), TargetReceipt: s.ExternalID,
+			Postcondition: s.Postcondition, RecordVersion: s.PostconditionVersion}
 	case s.move.To == EffectFailed:
 		s.runMove, s.outcome = runMove("fail"), OutcomeFailed
 		return &contracts.RunEnded{RunRef: ref, Outcome: s.outcome, OperationID: s.OperationID(),

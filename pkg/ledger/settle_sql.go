@@ -17,11 +17,12 @@ with input as materialized (
     $19::text[], $20::text[], $21::uuid[], $22::text[], $23::text[], $24::bytea[], $25::uuid[], $26::jsonb[], $27::jsonb[],
     $28::float8[], $29::float8[], $32::int[], $33::uuid[], $34::text[], $35::bool[], $36::int[], $37::text[], $38::text[],
     $39::bytea[], $40::float8[], $41::text[], $42::text[], $43::bool[], $44::text[], $45::text[], $46::text[], $47::text[],
-    $48::uuid[])
+    $48::uuid[], $49::text[], $50::text[])
   with ordinality as t(tenant_id, run_id, revision, ordinal, move, to_state, attempt, owner, hold_reason, next_seconds, maybe_sent,
     external_id, record_version, absent, clear_unread, run_move, run_from, run_to, run_outcome, reason, event_id, stream, subject,
     event, approval_id, audience, review_reasons, decide_seconds, execute_seconds, made_attempt, made_by, class, sent, http_status,
-    receipt, request_id, digest, duration, detail, verdict, conclusive, found_id, evidence, actor, note, move_id, ord)
+    receipt, request_id, digest, duration, detail, verdict, conclusive, found_id, evidence, actor, note, move_id, postcondition,
+    postcondition_version, ord)
 ), locked_runs as materialized (
   select from input i cross join lateral (
     select from runs r where i.run_move <> '' and r.tenant_id = i.tenant_id and r.run_id = i.run_id for no key update
@@ -29,10 +30,11 @@ with input as materialized (
 ), locked as materialized (
   select i.*, e.*, clock_timestamp() as now,
     ((i.move, e.from_state) in (select * from unnest($30::text[], $31::text[]))) is true
-      and (i.attempt = 0 or e.attempts = i.attempt) and (i.owner is null or e.lease_owner = i.owner) as may
+      and (i.attempt = 0 or e.attempts = i.attempt) and (i.owner is null or e.lease_owner = i.owner)
+      and not (i.move = 'confirm_not_done' and e.held_for is not distinct from 'mismatch') as may -- never sent again (R7)
   from input i cross join lateral (
     select e.state as from_state, e.attempts, e.lease_owner, e.lookups, e.move_id as last_move, e.intent_hash, e.action_type,
-      e.target_system, e.target_record
+      e.hold_reason as held_for, e.target_system, e.target_record
     from effects e
     where e.tenant_id = i.tenant_id and e.run_id = i.run_id and e.revision = i.revision and e.ordinal = i.ordinal
       and (select count(*) from locked_runs) >= 0
@@ -51,9 +53,13 @@ with input as materialized (
     unknown_since = case when m.to_state = 'unknown' then coalesce(e.unknown_since, m.now) end,
     absences = case when m.absent then e.absences + 1 when m.to_state = 'unknown' then e.absences else 0 end,
     unread_outcome = e.unread_outcome and not m.clear_unread,
+    succeeded_at = case when m.move in ('verify', 'verify_found') or m.to_state = 'completed' then coalesce(e.succeeded_at, m.now)
+      else e.succeeded_at end,
+    postcondition = coalesce(nullif(m.postcondition, ''), e.postcondition),
+    postcondition_version = coalesce(nullif(m.postcondition_version, ''), e.postcondition_version),
     lookups = e.lookups + (m.verdict <> '')::int, move_id = m.move_id, updated_at = m.now
   from (select tenant_id, run_id, revision, ordinal, move, to_state, hold_reason, maybe_sent, now, next_seconds, external_id,
-      record_version, absent, clear_unread, verdict, move_id from locked where may offset 0) m
+      record_version, absent, clear_unread, verdict, move_id, postcondition, postcondition_version from locked where may offset 0) m
   where e.tenant_id = m.tenant_id and e.run_id = m.run_id and e.revision = m.revision and e.ordinal = m.ordinal
 ), /*recorded*//*looked*/runs_moved as (
   update runs r set state = m.run_to, outcome = nullif(m.run_outcome, ''), outcome_reason = nullif(m.reason, ''),
@@ -202,6 +208,8 @@ func settleArgs(batch []*settlement) []any {
 		column(batch, func(s *settlement) string { return s.actor() }),
 		column(batch, func(s *settlement) string { return s.Note }),
 		column(batch, func(s *settlement) uuid.UUID { return s.id }),
+		column(batch, func(s *settlement) string { return s.Postcondition }),
+		column(batch, func(s *settlement) string { return s.PostconditionVersion }),
 	}
 }
 

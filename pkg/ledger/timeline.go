@@ -82,7 +82,7 @@ func Timeline(explained json.RawMessage) ([]Step, error) {
 	var steps []Step
 	for _, h := range r.History {
 		// Attempts and lookups are rows of their own, which say more.
-		if h.Move != "lease" && h.Move != "look" {
+		if h.Move != "lease" && h.Move != "look" && h.Move != "verify_again" {
 			steps = append(steps, Step{At: h.At, Actor: h.Actor, What: h.Move, From: h.From, To: h.To, Facts: h.Facts})
 		}
 	}
@@ -101,13 +101,14 @@ const sameStatement = 100 * time.Millisecond
 // together is when a step was, next to the moves: what was found out comes with the move that it led to, and nothing was before the
 // claim.
 func together(s Step, moves []Step) time.Time {
-	for _, m := range moves {
+	at := s.At
+	for _, m := range moves { // in their order: the last one that fits is the nearest
 		after := s.At.Sub(m.At)
 		if m.What == "claim" && after < 0 || s.What == StepLook && m.Actor == s.Actor && after >= 0 && after < sameStatement {
-			return m.At
+			at = m.At
 		}
 	}
-	return s.At
+	return at
 }
 
 // rank orders what was at one time: the claim, then what was said or found out, then what followed from it.

@@ -136,8 +136,10 @@ values ('demo', $1, 'support-mail', 'nora@example.test', 'sent', clock_timestamp
 	}
 	settle(g.Dispatcher, "record_outcomes", ledger.Settlement{Move: "lose", Attempt: leased.Attempt, Owner: leased.Owner, MaybeSent: true,
 		Outcome: &ledger.AttemptOutcome{Attempt: leased.Attempt, Owner: leased.Owner, Class: "ambiguous", Sent: true, HTTPStatus: 502, Detail: "bad gateway"}})
-	settle(g.Reconciler, "record_lookups", ledger.Settlement{Move: "find", ExternalID: "upd_1", Looked: &ledger.Looked{Verdict: "found",
+	settle(g.Reconciler, "record_lookups", ledger.Settlement{Move: "verify_found", ExternalID: "upd_1", Looked: &ledger.Looked{Verdict: "found",
 		Conclusive: true, ExternalID: "upd_1", Evidence: "1 of 1 match"}})
+	settle(g.Reconciler, "record_lookups", ledger.Settlement{Move: "confirm", ExternalID: "upd_1", Postcondition: ledger.PostconditionMatched,
+		PostconditionVersion: "2", Looked: &ledger.Looked{Verdict: "matched", Conclusive: true, Evidence: "version 2; of 1 fields all are as written"}})
 
 	t.Run("ItIsToldInOrderAndInPlainWords", func(t *testing.T) {
 		for _, path := range []string{cardPath(asked), runOf("k")} {
@@ -149,7 +151,7 @@ values ('demo', $1, 'support-mail', 'nora@example.test', 'sent', clock_timestamp
 			for _, step := range []string{"Took the event up", "Proposed the change", "the rules Asked for a person's decision",
 				"support-mail Told the reviewers of the request", "carl Approved it, and it is queued: Fine <b>by</b> me ⟦U+202E⟧",
 				"the dispatcher Began attempt 1", "sandbox-crm Attempt 1 came to: ambiguous (HTTP 502): bad gateway",
-				"Looked whether it was done: found; the provider's receipt is upd_1: 1 of 1 match", "Found out that it was done"} {
+				"Looked whether it was done: found; the provider's receipt is upd_1: 1 of 1 match", "Found out that it was done; its target is read", "Read the target: it holds what was written: version 2", "Takes it as done"} {
 				i := strings.Index(says[at:], step)
 				require.GreaterOrEqual(t, i, 0, "%q is not there, or not after the step before, in %s", step, says)
 				at += i
@@ -157,6 +159,9 @@ values ('demo', $1, 'support-mail', 'nora@example.test', 'sent', clock_timestamp
 			require.NotContains(t, says, "nora@example.test")
 			require.NotContains(t, page.Body, "Fine <b>")
 		}
+	})
+	t.Run("TheCardSaysWhatTheTargetHeldAfterwards", func(t *testing.T) { // R7
+		require.Contains(t, otto.get(cardPath(asked)).tidy(), "The target was read afterwards and holds what was written. read at version 2")
 	})
 	t.Run("ARunThatNobodyWasAskedAboutHasAPage", func(t *testing.T) {
 		g.Authorize(g.Contact("auto"))

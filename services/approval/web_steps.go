@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/holdpoint/holdpoint/pkg/connector"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
@@ -70,6 +71,13 @@ func (f facts) first(names ...string) string {
 	return ""
 }
 
+// targetWords are for reads of a target after a write.
+var targetWords = map[string]string{
+	string(connector.Matched): "Read the target: it holds what was written",
+	string(connector.Differs): "Read the target: it does not hold what was written",
+	string(connector.MovedOn): "Read the target: somebody else has changed it since",
+}
+
 // wordsOf says what a step was. What is not on the list is told by its name, so that nothing is left out.
 func wordsOf(s ledger.Step, f facts) string {
 	switch s.What {
@@ -82,6 +90,9 @@ func wordsOf(s ledger.Step, f facts) string {
 	case ledger.StepAnswer:
 		return "Attempt " + f.text("attempt") + " came to: " + human(f.text("class")) + statusWords(f.text("http_status")) + receiptWords(f)
 	case ledger.StepLook:
+		if words := targetWords[f.text("verdict")]; words != "" {
+			return words
+		}
 		return "Looked whether it was done: " + human(f.text("verdict")) + receiptWords(f)
 	case "authorize", "ask_human", "deny":
 		return stepWords[s.What] + ifSaid(", by policy version ", brief(f.text("policy_version")))
@@ -157,6 +168,10 @@ var stepWords = map[string]string{
 	"review":           "Sent back to people before anything was sent, because something has changed",
 	"expire_lease":     "The sender fell silent: nobody knows yet whether it was done",
 	"find":             "Found out that it was done",
+	"verify":           "Was told that it is done; its target is read before that counts",
+	"verify_found":     "Found out that it was done; its target is read before that counts",
+	"confirm":          "Takes it as done",
+	"mismatch":         "Held it, because the target does not hold what was written",
 	"late_success":     "A former sender reported that it was done",
 	"doubt":            "It may have been sent: nobody knows yet whether it was done",
 	"retry_same_key":   "It is sent again under the same key, which the provider knows",

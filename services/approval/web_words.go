@@ -5,6 +5,8 @@ import (
 	"html/template"
 	"strings"
 	"time"
+
+	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
 // pageFuncs are what templates say times with.
@@ -14,6 +16,23 @@ var pageFuncs = template.FuncMap{
 	"until": until,
 	"since": func(now, then time.Time) string { return since(now, then) },
 	"human": human,
+
+	"postcondition": postcondition,
+}
+
+// postcondition says what a target was found to hold after a write that its provider says was done (R7).
+func postcondition(found string) string {
+	switch found {
+	case ledger.PostconditionMatched:
+		return "The target was read afterwards and holds what was written."
+	case ledger.PostconditionDiffers:
+		return "The target was read afterwards and does not hold what was written. An operator looks at it."
+	case ledger.PostconditionMovedOn:
+		return "The target was read afterwards: somebody else has changed it since."
+	case ledger.PostconditionUnread:
+		return "The target could not be read afterwards."
+	}
+	return human(found)
 }
 
 // utc is an exact time with its zone.

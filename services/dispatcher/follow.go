@@ -35,6 +35,9 @@ func (d *Dispatcher) follow(a *attempt, result connector.Result) ledger.Settleme
 	switch consequence.Move {
 	case outcome.Completed:
 		s.Move = "succeed"
+		if op, ok := a.target.conn.Declared(a.Operation); ok && op.Verifies() {
+			s.Move, s.NextCheck = "verify", 0 // the reconciler reads the target before it counts (R7)
+		}
 	case outcome.AwaitWebhook:
 		s.Move, s.NextCheck = "accept", outcome.AcceptedDeadline
 	case outcome.Failed:

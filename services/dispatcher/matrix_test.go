@@ -202,6 +202,21 @@ func TestSuccess(t *testing.T) {
 		require.Empty(t, b.Logs.Errors())
 	})
 
+	t.Run("WhatIsVerifiedWaitsForTheReadOfItsTarget", func(t *testing.T) { // R7
+		t.Parallel()
+		b := setup(t, servicetest.WithConfig(servicetest.Verified))
+		b.Authorize(b.Contact("k"))
+		b.request()
+		require.Len(t, b.Writes("k"), 1)
+		e := b.Look("k")
+		require.Equal(t, ledger.EffectAccepted, e.State)
+		require.Equal(t, b.Writes("k")[0].UpdateID, e.ExternalID, "the provider's id is in the first commit (D7)")
+		require.Equal(t, "2", e.RecordVersion)
+		require.False(t, e.SucceededAt.IsZero())
+		require.Equal(t, ledger.RunApproved, b.World.Run("k").State)
+		require.Zero(t, b.Count(`select count(*) from event_log where subject like '%.run.completed'`))
+	})
+
 	t.Run("AnAcceptanceHasADeadline", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

@@ -88,6 +88,10 @@ func resolve(ctx context.Context, l *ledger.Ledger, s ledger.Settlement) error {
 	if err != nil {
 		return err
 	}
+	if !moved[0] && s.Move == "confirm_not_done" && found[0].HoldReason == ledger.HoldMismatch {
+		return fmt.Errorf("operation %s: the provider says that it is done, and its target does not hold it, so it is never sent again; "+
+			"settle it with --done, --dispute or --give-up, and put the target right by a correction", s.OperationID())
+	}
 	if !moved[0] {
 		return fmt.Errorf("operation %s is %s; that cannot be resolved this way", s.OperationID(), found[0].State)
 	}

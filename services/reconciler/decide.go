@@ -40,15 +40,16 @@ type again struct {
 	ok   bool
 }
 
-// decide is what follows for a due effect without asking anybody; the move "look" means that the provider must be
+// decide is what follows for a due effect without asking anybody; the moves "look" and "verify" mean that the provider must be
 // asked, and false that nothing follows. The precedence is:
 //
 //  1. a former owner reported success: the effect is done, unless an operator disputes it or somebody is sending it;
 //  2. a former owner reported that it may have sent, and the effect waits to be sent again: it is unknown after all;
 //  3. the lease of a sender has ended: what it did is unknown;
-//  4. an acceptance is overdue: ask (R5);
-//  5. the effect was not sent in time: people decide again, unless it may have been sent;
-//  6. it is unknown: ask.
+//  4. the provider says that it is done, and its target is to be read: the move "verify" (R7);
+//  5. an acceptance is overdue: ask (R5);
+//  6. the effect was not sent in time: people decide again, unless it may have been sent;
+//  7. it is unknown: ask.
 func decide(e *ledger.Open, op *config.Operation) (ledger.Settlement, bool) {
 	reported := outcome.Class(e.ReportedClass)
 	switch {
@@ -62,6 +63,8 @@ func decide(e *ledger.Open, op *config.Operation) (ledger.Settlement, bool) {
 		return ledger.Settlement{
 			Move: "expire_lease", Attempt: e.Attempt, Owner: e.Owner, MaybeSent: true, NextCheck: indexLag(op),
 		}, true
+	case e.State == ledger.EffectAccepted && !e.SucceededAt.IsZero():
+		return ledger.Settlement{Move: "verify"}, true
 	case e.State == ledger.EffectAccepted && e.Now.Sub(e.LastAttempt) >= outcome.AcceptedDeadline:
 		return ledger.Settlement{Move: "overdue", MaybeSent: true}, true
 	case e.State == ledger.EffectPending && e.Overdue && e.MaybeSent:
@@ -76,13 +79,14 @@ func decide(e *ledger.Open, op *config.Operation) (ledger.Settlement, bool) {
 	return ledger.Settlement{}, false
 }
 
-// mayCompleteLate: the effect is open, nobody is sending it, and no operator says that the provider is wrong.
+// mayCompleteLate: the effect is open, nobody is sending it, and the provider's word is not in doubt: by an operator, or by what its
+// target holds.
 func mayCompleteLate(e *ledger.Open) bool {
 	switch e.State {
 	case ledger.EffectPending, ledger.EffectUnknown, ledger.EffectAccepted:
 		return true
 	case ledger.EffectHeld:
-		return e.HoldReason != ledger.HoldDisputed
+		return e.HoldReason != ledger.HoldDisputed && e.HoldReason != ledger.HoldMismatch
 	}
 	return false
 }

@@ -76,9 +76,13 @@ func (r *Reconciler) settle(ctx context.Context, e *ledger.Open) *ledger.Settlem
 	if !wanted {
 		return nil
 	}
-	if s.Move == "look" {
+	switch s.Move {
+	case "look":
 		s = r.look(ctx, e, t, op)
+	case "verify":
+		s = r.verify(ctx, e, t, op)
 	}
+	s = completing(op, s)
 	if s.Review != nil {
 		fillReview(s.Review, e, r.action(e))
 	}
@@ -110,6 +114,12 @@ func (r *Reconciler) alert(ctx context.Context, e *ledger.Open, s *ledger.Settle
 		r.env.Log.Error("it is not there, and the attempts of an effect are used up; an operator must decide", about...)
 	case s.Move == "look" && s.Note != "":
 		r.env.Log.Error("an effect stays unknown: "+s.Note, about...)
+	case s.Move == "mismatch":
+		r.env.Log.Error("the provider says that an effect is done, and its target does not hold it; an operator must look, and nothing is "+
+			"sent again", append(about, "evidence", s.Looked.Evidence)...)
+	case s.Move == "confirm" && s.Postcondition == ledger.PostconditionUnread:
+		r.env.Log.Warn("the target of an effect that its provider says is done could not be read in time", append(about, "evidence",
+			s.Looked.Evidence)...)
 	case s.Move == "late_success":
 		r.env.Log.WarnContext(ctx, "a former sender reported success", about...)
 	}
@@ -132,16 +142,22 @@ func (r *Reconciler) look(ctx context.Context, e *ledger.Open, t *target, op *co
 	if op.Lookup == nil {
 		return withoutLookup(e, op, next)
 	}
-	snapshot, err := intent.Read(e.Canonical, e.IntentHash)
+	asked, err := operationOf(e)
 	if err != nil {
 		return ledger.Settlement{Move: "look", NextCheck: operatorLook, Note: fmt.Sprintf("it cannot be read: %v", err)}
 	}
-	action, _ := snapshot.Tree.Pointer("/actions/0")
 	ctx, cancel := context.WithTimeout(ctx, longestRead)
 	defer cancel()
-	found := t.conn.Reconcile(ctx, connector.Operation{
-		Name: e.Operation, Action: action, OperationID: e.OperationID(), IdempotencyKey: e.OperationID(),
-		TenantID: e.TenantID, CorrelationID: e.CorrelationID,
-	})
-	return judge(e, op, next, found)
+	return judge(e, op, next, t.conn.Reconcile(ctx, asked))
+}
+
+// operationOf is what a connector is asked about for an effect.
+func operationOf(e *ledger.Open) (connector.Operation, error) {
+	snapshot, err := intent.Read(e.Canonical, e.IntentHash)
+	if err != nil {
+		return connector.Operation{}, err
+	}
+	action, _ := snapshot.Tree.Pointer("/actions/0")
+	return connector.Operation{Name: e.Operation, Action: action, OperationID: e.OperationID(), IdempotencyKey: e.OperationID(),
+		TenantID: e.TenantID, CorrelationID: e.CorrelationID}, nil
 }

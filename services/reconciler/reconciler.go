@@ -1,6 +1,7 @@
 // Package reconciler settles what is unknown by reading, and only by reading: the one thing it may cause to be
 // written is a retry under the same idempotency key, where the provider's profile makes that safe (R1, D13).
-// decide.go holds the decisions, scan.go what is due, look.go what is read and stored, readings.go what is read for reviewers.
+// decide.go holds the decisions, scan.go what is due, look.go what is read and stored, verify.go what a target holds after a write,
+// readings.go what is read for reviewers.
 package reconciler
 
 import (
@@ -66,6 +67,7 @@ type target struct {
 type reader interface {
 	Declared(operation string) (*config.Operation, bool)
 	Reconcile(ctx context.Context, op connector.Operation) connector.LookupResult
+	Verify(ctx context.Context, op connector.Operation, receipt string) connector.LookupResult
 	ReadHeld(ctx context.Context, op connector.Operation) (connector.Reading, error)
 }
 

@@ -38,6 +38,17 @@ const (
 // IndexLag is how long a write may be invisible to lookups, as the connectors declare it.
 const IndexLag = 40 * time.Second
 
+// Verified has the target of every update read after the write, as the example's connectors do (R7).
+func Verified(t *config.Tenant) {
+	for _, c := range t.Connectors {
+		for _, op := range c.Operations {
+			if op.Read != nil {
+				op.Read.Unverified = false
+			}
+		}
+	}
+}
+
 // Patience bounds every wait; a shared machine may be slow.
 const Patience = 30 * time.Second
 
@@ -103,6 +114,9 @@ func (w *World) Configuration(changes ...func(*config.Tenant)) *config.Config {
 		for _, op := range c.Operations {
 			if op.Lookup != nil {
 				op.Lookup.IndexLag = IndexLag
+			}
+			if op.Read != nil {
+				op.Read.Unverified = true // it takes two services to complete what is verified; see Verified
 			}
 		}
 	}

@@ -124,11 +124,12 @@ type Explained struct {
 	}
 	Authorizations []json.RawMessage
 	Effects        []struct {
-		OperationID string `json:"operation_id"`
-		State       string
-		HoldReason  string `json:"hold_reason"`
-		ExternalID  string `json:"external_id"`
-		Attempts    []struct {
+		OperationID   string `json:"operation_id"`
+		State         string
+		HoldReason    string `json:"hold_reason"`
+		ExternalID    string `json:"external_id"`
+		Postcondition string
+		Attempts      []struct {
 			Class string
 			Sent  bool
 		}

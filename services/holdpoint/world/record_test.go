@@ -72,6 +72,7 @@ func TestRecord(t *testing.T) {
 		for _, h := range record.History {
 			moves = append(moves, h.Actor+" "+h.Move)
 		}
-		require.Equal(t, []string{"intake claim", "policy authorize", "dispatcher lease", "dispatcher succeed"}, moves)
+		require.Equal(t, []string{"intake claim", "policy authorize", "dispatcher lease", "dispatcher verify", "reconciler confirm"}, moves)
+		require.Equal(t, "matched", record.Effects[0].Postcondition, "its target was read after the write (R7)")
 	})
 }
