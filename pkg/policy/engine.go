@@ -3,10 +3,10 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
-	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 
@@ -74,17 +74,16 @@ func New(tenant *config.Tenant) (*Engine, error) {
 
 func newAction(a *config.Action) (*action, error) {
 	schema, err := config.NewValidator(a.Type, a.Schema)
-	numbers := make(map[ref.Val]ref.Val, len(a.Thresholds))
-	for name, text := range a.Thresholds {
-		n, bad := plainDecimal(text)
+	var numbers []member
+	for _, name := range slices.Sorted(maps.Keys(a.Thresholds)) {
+		n, bad := plainDecimal(a.Thresholds[name])
 		if bad != nil {
 			err = errors.Join(err, fmt.Errorf("threshold %s is %w", name, bad))
 			continue
 		}
-		numbers[types.String(name)] = n
+		numbers = append(numbers, member{name, n})
 	}
-	thresholds := types.NewRefValMap(types.DefaultTypeAdapter, numbers)
-	return &action{Action: a, schema: schema, registered: registered(a, thresholds)}, err
+	return &action{Action: a, schema: schema, registered: registered(a, objectOf(numbers))}, err
 }
 
 // PolicyVersion is the version that decisions of this engine carry; health checks show it.
