@@ -32,6 +32,7 @@ type action struct {
 	schema     *config.Validator
 	registered map[string]ref.Val // what rules can read of the declaration
 	rules      []*rule            // those for this type and for "*", in the order of the file
+	slots      int                // of the paths that rules read
 }
 
 // New compiles the tenant's rules and schemas. Its error joins a *config.Error for every rule that does not compile.
@@ -53,8 +54,9 @@ func New(tenant *config.Tenant) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("setting up the expression language: %w", err)
 	}
+	kept := newSlots(env)
 	for _, r := range tenant.Rules {
-		compiled, err := compile(env, r, e.actions)
+		compiled, err := compile(env, r, e.actions, kept)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -68,6 +70,9 @@ func New(tenant *config.Tenant) (*Engine, error) {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
+	}
+	for _, a := range e.actions {
+		a.slots = len(kept.number)
 	}
 	return e, nil
 }
@@ -106,7 +111,7 @@ func (e *Engine) Decide(in Input) Decision {
 		}
 		return d // rules are written for changes that fit the schema
 	}
-	a.applyRules(&d, &variables{in: &in, action: a, size: size})
+	a.applyRules(&d, newVariables(a, &in, size))
 	a.applyBuiltIns(&d, &in, e.workflows)
 	if d.Route != config.RouteAuto {
 		d.Rules = nil

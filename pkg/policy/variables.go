@@ -42,6 +42,11 @@ type variables struct {
 
 	change, evidence ref.Val    // made when first asked for
 	texts            [4]ref.Val // likewise
+	slots            []ref.Val  // what rules have read, by slot
+}
+
+func newVariables(a *action, in *Input, size int) *variables {
+	return &variables{in: in, action: a, size: size, slots: make([]ref.Val, a.slots)}
 }
 
 // ResolveName is how CEL reads a variable.
