@@ -30,7 +30,7 @@ func TestObjectsOfValuesAreLikeMapsOfCEL(t *testing.T) {
 	}
 	for _, a := range cases {
 		mine, _ := evidenceList([]Evidence{a.evidence}).(traits.Lister).Get(types.Int(0)).(traits.Mapper)
-		own, _ := types.NewRefValMap(types.DefaultTypeAdapter, a.members).(traits.Mapper)
+		own := types.NewRefValMap(types.DefaultTypeAdapter, a.members)
 		for _, key := range []ref.Val{text("source"), text("version"), text("url"), text("observed_at"), text("none"), text(""),
 			types.Int(1), types.NullValue, types.True, own} {
 			found, there := mine.Find(key)
