@@ -21,7 +21,10 @@ import (
 const maxFieldErrors = 20
 
 // Validator checks values against one compiled JSON Schema. It is safe for concurrent use.
-type Validator struct{ schema *jsonschema.Schema }
+type Validator struct {
+	schema  *jsonschema.Schema
+	outline *outline // nil where the schema has none
+}
 
 // NewValidator compiles a schema (draft 2020-12 unless it says otherwise) with formats asserted and without access to
 // files or the network.
@@ -30,7 +33,7 @@ func NewValidator(name string, schema []byte) (*Validator, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Validator{compiled}, nil
+	return &Validator{compiled, outlines{}.of(compiled)}, nil
 }
 
 // MustValidator is NewValidator for a schema that is part of the program.
@@ -47,12 +50,23 @@ func MustValidator(name string, schema []byte) *Validator {
 // allowed and quote no text of the value, so that they may be stored and logged. What is longer than a person
 // wants to read ends with ….
 func (v *Validator) Check(value canonical.Value) []contracts.FieldError {
-	return v.CheckDocument(NewDocument(value))
+	if v.outline != nil && v.outline.fits(value) {
+		return nil
+	}
+	return v.ask(value.Any())
 }
 
 // CheckDocument is Check for a value that was converted before.
 func (v *Validator) CheckDocument(d Document) []contracts.FieldError {
-	err := v.schema.Validate(d.tree)
+	if v.outline != nil && v.outline.fits(d.Value) {
+		return nil
+	}
+	return v.ask(d.tree)
+}
+
+// ask asks the library, which alone can tell what does not fit.
+func (v *Validator) ask(tree any) []contracts.FieldError {
+	err := v.schema.Validate(tree)
 	if err == nil {
 		return nil
 	}

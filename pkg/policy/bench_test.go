@@ -41,7 +41,7 @@ func BenchmarkDecide(b *testing.B) {
 		a := engine.actions[in.ActionType]
 		b.ReportAllocs()
 		for b.Loop() {
-			a.applyRules(new(Decision), &variables{in: &in, action: a, size: 300})
+			a.applyRules(new(Decision), newVariables(a, &in, 300))
 		}
 	})
 }

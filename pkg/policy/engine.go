@@ -3,10 +3,10 @@ package policy
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
-	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/interpreter"
 
@@ -32,6 +32,7 @@ type action struct {
 	schema     *config.Validator
 	registered map[string]ref.Val // what rules can read of the declaration
 	rules      []*rule            // those for this type and for "*", in the order of the file
+	slots      int                // of the paths that rules read
 }
 
 // New compiles the tenant's rules and schemas. Its error joins a *config.Error for every rule that does not compile.
@@ -53,8 +54,9 @@ func New(tenant *config.Tenant) (*Engine, error) {
 	if err != nil {
 		return nil, fmt.Errorf("setting up the expression language: %w", err)
 	}
+	kept := newSlots(env)
 	for _, r := range tenant.Rules {
-		compiled, err := compile(env, r, e.actions)
+		compiled, err := compile(env, r, e.actions, kept)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -69,22 +71,24 @@ func New(tenant *config.Tenant) (*Engine, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
+	for _, a := range e.actions {
+		a.slots = len(kept.number)
+	}
 	return e, nil
 }
 
 func newAction(a *config.Action) (*action, error) {
 	schema, err := config.NewValidator(a.Type, a.Schema)
-	numbers := make(map[ref.Val]ref.Val, len(a.Thresholds))
-	for name, text := range a.Thresholds {
-		n, bad := plainDecimal(text)
+	var numbers []member
+	for _, name := range slices.Sorted(maps.Keys(a.Thresholds)) {
+		n, bad := plainDecimal(a.Thresholds[name])
 		if bad != nil {
 			err = errors.Join(err, fmt.Errorf("threshold %s is %w", name, bad))
 			continue
 		}
-		numbers[types.String(name)] = n
+		numbers = append(numbers, member{name, n})
 	}
-	thresholds := types.NewRefValMap(types.DefaultTypeAdapter, numbers)
-	return &action{Action: a, schema: schema, registered: registered(a, thresholds)}, err
+	return &action{Action: a, schema: schema, registered: registered(a, objectOf(numbers))}, err
 }
 
 // PolicyVersion is the version that decisions of this engine carry; health checks show it.
@@ -107,7 +111,7 @@ func (e *Engine) Decide(in Input) Decision {
 		}
 		return d // rules are written for changes that fit the schema
 	}
-	a.applyRules(&d, &variables{in: &in, action: a, size: size})
+	a.applyRules(&d, newVariables(a, &in, size))
 	a.applyBuiltIns(&d, &in, e.workflows)
 	if d.Route != config.RouteAuto {
 		d.Rules = nil

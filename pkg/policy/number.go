@@ -78,6 +78,9 @@ func (d decimal) scaled(n int) *big.Int {
 
 // numberOf is the value of a JSON number.
 func numberOf(v canonical.Value) ref.Val {
+	if s, ok := v.Scaled(); ok {
+		return smallNumber(s)
+	}
 	if i, ok := v.Int64(); ok {
 		return types.Int(i)
 	}

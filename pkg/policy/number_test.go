@@ -117,6 +117,10 @@ func TestNumbersAgreeWithRationals(t *testing.T) {
 			b = a
 		}
 		x, y := numberOf(parseNumber(t, a)), numberOf(parseNumber(t, b))
+		text, _ := parseNumber(t, a).Decimal()
+		long, ok := parseDecimal(text)
+		require.True(t, ok)
+		require.Equal(t, long.number(), x, "the short way comes to the same form")
 		p, _ := new(big.Rat).SetString(a)
 		q, _ := new(big.Rat).SetString(b)
 

@@ -11,6 +11,8 @@ import (
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/common/types/traits"
+
+	"github.com/holdpoint/holdpoint/pkg/canonical"
 )
 
 // excluded is what CEL's standard library may not do here. Order, arithmetic, has and what reads times are defined
@@ -108,7 +110,7 @@ func add(a, b ref.Val) ref.Val {
 	}
 	if x, y, exponent, ok := alignSmall(a, b); ok {
 		if sum := x + y; (sum > x) == (y > 0) {
-			return smallNumber(sum, exponent)
+			return smallNumber(canonical.Scaled{Coefficient: sum, Exponent: exponent})
 		}
 	}
 	return exactly("+", a, b, func(a, b decimal) decimal {
@@ -120,7 +122,7 @@ func add(a, b ref.Val) ref.Val {
 func subtract(a, b ref.Val) ref.Val {
 	if x, y, exponent, ok := alignSmall(a, b); ok {
 		if difference := x - y; (difference < x) == (y > 0) {
-			return smallNumber(difference, exponent)
+			return smallNumber(canonical.Scaled{Coefficient: difference, Exponent: exponent})
 		}
 	}
 	return exactly("-", a, b, func(a, b decimal) decimal {
@@ -130,11 +132,11 @@ func subtract(a, b ref.Val) ref.Val {
 }
 
 func multiply(a, b ref.Val) ref.Val {
-	x, xe, ok1 := small(a)
-	y, ye, ok2 := small(b)
+	x, ok1 := small(a)
+	y, ok2 := small(b)
 	if ok1 && ok2 {
-		if product, ok := times(x, y); ok {
-			return smallNumber(product, xe+ye)
+		if product, ok := times(x.Coefficient, y.Coefficient); ok {
+			return smallNumber(canonical.Scaled{Coefficient: product, Exponent: x.Exponent + y.Exponent})
 		}
 	}
 	return exactly("*", a, b, func(a, b decimal) decimal {

@@ -32,7 +32,7 @@ type rule struct {
 
 // compile checks a rule as far as can be known without an intent. Its error joins a *config.Error for each thing that
 // is wrong, at its place in the condition.
-func compile(env *cel.Env, r *config.Rule, actions map[string]*action) (*rule, error) {
+func compile(env *cel.Env, r *config.Rule, actions map[string]*action, kept *slots) (*rule, error) {
 	parsed, issues := env.Compile(r.When)
 	if issues.Err() != nil {
 		return nil, explainAll(env, r, issues)
@@ -44,7 +44,7 @@ func compile(env *cel.Env, r *config.Rule, actions map[string]*action) (*rule, e
 	if err := inspect(parsed.NativeRep(), r, actions); err != nil {
 		return nil, err
 	}
-	plain, err1 := plan(env, parsed)
+	plain, err1 := plan(env, parsed, cel.CustomDecoratorV2(kept.filling(parsed.NativeRep())))
 	counted, err2 := plan(env, parsed, cel.CostLimit(costLimit), cel.CostTracking(listCosts{}))
 	if err := cmp.Or(err1, err2); err != nil {
 		return nil, refusal(r, r.Pos, "cannot be planned: %v", err)
@@ -151,7 +151,7 @@ func (r *rule) applies(vars *variables, frame cel.Activation) (bool, error) {
 	}
 	unstated := *vars.in
 	unstated.Uncertainty = ""
-	silent := &variables{in: &unstated, action: vars.action, size: vars.size}
+	silent := newVariables(vars.action, &unstated, vars.size)
 	return r.matches(silent, silent)
 }
 

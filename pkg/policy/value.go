@@ -32,11 +32,16 @@ func valueOf(v canonical.Value) ref.Val {
 	return types.NullValue
 }
 
-// object is a JSON object as a CEL map. It belongs to one decision.
+// object is a JSON object as a CEL map. It belongs to one decision, or is made of values and then never changes.
 type object struct {
 	v    canonical.Value
 	seen []member // what rules have looked up, for the rules that look it up again
+	made bool     // of the members in seen, ordered by name, and no JSON
 }
+
+// objectOf has these members, in the order of their names: CEL's own maps are gone through in no order, so that a rule
+// that does so could come to something else each time (P2).
+func objectOf(members []member) *object { return &object{seen: members, made: true} }
 
 type member struct {
 	name  string
@@ -46,12 +51,19 @@ type member struct {
 // mostSeen bounds what is kept: beyond it, looking through it would take longer than reading the member again.
 const mostSeen = 16
 
+// fewSeen is enough for most objects.
+const fewSeen = 4
+
 var _ traits.Mapper = (*object)(nil)
 
 // Find looks a member up by its exact name.
 func (o *object) Find(key ref.Val) (ref.Val, bool) {
 	text, ok := key.(types.String)
-	if !ok {
+	switch {
+	case ok:
+	case o.made:
+		return nil, false
+	default:
 		return types.MaybeNoSuchOverloadErr(key), false
 	}
 	for i := range o.seen {
@@ -59,9 +71,15 @@ func (o *object) Find(key ref.Val) (ref.Val, bool) {
 			return o.seen[i].value, o.seen[i].value != nil
 		}
 	}
+	if o.made {
+		return nil, false
+	}
 	m := member{name: string(text)}
 	if found, ok := o.v.Get(m.name); ok {
 		m.value = valueOf(found)
+	}
+	if o.seen == nil {
+		o.seen = make([]member, 0, fewSeen)
 	}
 	if len(o.seen) < mostSeen {
 		o.seen = append(o.seen, m)
@@ -91,29 +109,44 @@ func (o *object) Contains(key ref.Val) ref.Val {
 }
 
 // Size counts the members.
-func (o *object) Size() ref.Val { return types.Int(o.v.Len()) }
+func (o *object) Size() ref.Val {
+	if o.made {
+		return types.Int(len(o.seen))
+	}
+	return types.Int(o.v.Len())
+}
 
-// Iterator yields the names in canonical order.
+// Iterator yields the names in canonical order, or in that of the members it is made of.
 func (o *object) Iterator() traits.Iterator {
-	names := make([]string, 0, o.v.Len())
+	return types.NewStringList(types.DefaultTypeAdapter, o.names()).(traits.Iterable).Iterator()
+}
+
+func (o *object) names() []string {
+	var names []string
+	if o.made {
+		for _, m := range o.seen {
+			names = append(names, m.name)
+		}
+	}
 	for name := range o.v.Members() {
 		names = append(names, name)
 	}
-	return types.NewStringList(types.DefaultTypeAdapter, names).(traits.Iterable).Iterator()
+	return names
 }
 
 // Equal compares member by member.
 func (o *object) Equal(other ref.Val) ref.Val {
-	if same, ok := other.(*object); ok {
+	if same, ok := other.(*object); ok && !o.made && !same.made {
 		return types.Bool(o.v.Equal(same.v))
 	}
 	m, ok := other.(traits.Mapper)
 	if !ok || m.Size() != o.Size() {
 		return types.False
 	}
-	for name, member := range o.v.Members() {
+	for _, name := range o.names() {
+		mine, _ := o.Find(types.String(name))
 		value, found := m.Find(types.String(name))
-		if !found || types.Equal(valueOf(member), value) != types.True {
+		if !found || types.Equal(mine, value) != types.True {
 			return types.False
 		}
 	}

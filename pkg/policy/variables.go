@@ -42,6 +42,11 @@ type variables struct {
 
 	change, evidence ref.Val    // made when first asked for
 	texts            [4]ref.Val // likewise
+	slots            []ref.Val  // what rules have read, by slot
+}
+
+func newVariables(a *action, in *Input, size int) *variables {
+	return &variables{in: in, action: a, size: size, slots: make([]ref.Val, a.slots)}
 }
 
 // ResolveName is how CEL reads a variable.
@@ -96,30 +101,25 @@ func (v *variables) given(i int, name, text string) ref.Val {
 	return v.texts[i]
 }
 
-// Names of what evidence says.
-var (
-	evidenceSource  ref.Val = types.String("source")
-	evidenceVersion ref.Val = types.String("version")
-	evidenceURL     ref.Val = types.String("url")
-	evidenceTime    ref.Val = types.String("observed_at")
-)
-
 func evidenceList(evidence []Evidence) ref.Val {
 	items := make([]ref.Val, len(evidence))
+	objects := make([]object, len(evidence))
+	room := make([]member, 0, 4*len(evidence)) // of all the items
 	for i, e := range evidence {
-		members := make(map[ref.Val]ref.Val, 4)
-		said := func(name ref.Val, text string) {
+		from := len(room)
+		said := func(name, text string) {
 			if text != "" {
-				members[name] = types.String(text)
+				room = append(room, member{name, types.String(text)})
 			}
 		}
-		said(evidenceSource, e.Source)
-		said(evidenceVersion, e.Version)
-		said(evidenceURL, e.URL)
 		if !e.ObservedAt.IsZero() {
-			members[evidenceTime] = types.Timestamp{Time: e.ObservedAt}
+			room = append(room, member{"observed_at", types.Timestamp{Time: e.ObservedAt}})
 		}
-		items[i] = types.NewRefValMap(types.DefaultTypeAdapter, members)
+		said("source", e.Source)
+		said("url", e.URL)
+		said("version", e.Version)
+		objects[i] = object{seen: room[from:], made: true}
+		items[i] = &objects[i]
 	}
 	return types.NewRefValList(types.DefaultTypeAdapter, items)
 }
