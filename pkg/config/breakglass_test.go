@@ -39,10 +39,12 @@ func TestBreakGlass(t *testing.T) { // A16
 
 	requireRefusals(t, []refusal{
 		{"NoTimeToReview", "actions.yaml", written, glass("roles: [operator]"), "review_within is missing"},
-		{"TooShortATime", "actions.yaml", written, glass("roles: [operator], review_within: 59m"), "is 59m0s; it must be from 1h0m0s to 168h0m0s"},
+		{"TooShortATime", "actions.yaml", written, glass("roles: [operator], review_within: 59m"),
+			"is 59m0s; it must be from 1h0m0s to 168h0m0s"},
 		{"TooLongATime", "actions.yaml", written, glass("roles: [operator], review_within: 169h"), "it must be from 1h0m0s to 168h0m0s"},
 		{"NoRole", "actions.yaml", written, glass("roles: [], review_within: 24h"), "roles must list at least one role"},
-		{"ARoleThatIsNone", "actions.yaml", written, glass("roles: [boss], review_within: 24h"), `roles has "boss", but nobody can hold the role`},
+		{"ARoleThatIsNone", "actions.yaml", written, glass("roles: [boss], review_within: 24h"),
+			`roles has "boss", but nobody can hold the role`},
 		{"AnUnknownSetting", "actions.yaml", written, glass("roles: [operator], review_within: 24h, quietly: true"),
 			"quietly is not a known setting here, allowed: roles, review_within"},
 		{"AWayRoundAQualifiedProfessional", "actions.yaml", "    owner: logistics\n", "    owner: logistics\n    profession: legal\n",

@@ -190,7 +190,8 @@ func TestJudgeGlass(t *testing.T) { // A16
 		require.Equal(t, "nora", second.By)
 		require.Equal(t, 1, b.Count(`select count(*) from audit_events where move = 'judge_glass' and actor = 'nora'
 and detail->>'verdict' = 'wrong' and detail->>'broken_by' = 'otto' and run_id = $1`, asked.Effect.RunID))
-		require.Equal(t, "pending", b.Text(`select state from effects where run_id = $1`, asked.Effect.RunID), "it changes nothing of what is sent")
+		require.Equal(t, "pending", b.Text(`select state from effects where run_id = $1`, asked.Effect.RunID),
+			"it changes nothing of what is sent")
 	})
 
 	t.Run("NeverByWhoeverApprovedAlone", func(t *testing.T) {

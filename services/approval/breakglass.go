@@ -106,7 +106,8 @@ func (v *glassVerdict) check() *refusal {
 }
 
 // judgeGlass stores a verdict. A wrong one is told to the operators by their alerts.
-func (a *Approval) judgeGlass(ctx context.Context, who *identity, t *tenant, card *ledger.Card, v glassVerdict) (ledger.GlassJudged, error) {
+func (a *Approval) judgeGlass(ctx context.Context, who *identity, t *tenant, card *ledger.Card, v glassVerdict) (
+	ledger.GlassJudged, error) {
 	for _, check := range []func() *refusal{
 		func() *refusal { return a.fresh(who, card.Now) },
 		func() *refusal { return t.mayJudgeGlass(who, card) },
