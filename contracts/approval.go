@@ -50,7 +50,8 @@ type ApprovalCard struct {
 	RunState        string          `json:"run_state"`
 	RunOutcome      string          `json:"run_outcome,omitempty"`
 	Effects         []Effect        `json:"effects,omitempty"`
-	Corrects        *Corrected      `json:"corrects,omitempty"` // where the event corrects an earlier one
+	Corrects        *Corrected      `json:"corrects,omitempty"`    // where the event corrects an earlier one
+	BreakGlass      *GlassReview    `json:"break_glass,omitempty"` // where somebody approved it alone
 }
 
 // Corrected is the run that a correction is about, as it stood when the correction came (K10).
@@ -65,7 +66,7 @@ type Corrected struct {
 
 // Decision is one recorded vote.
 type Decision struct {
-	Decision   string    `json:"decision"`               // DecisionApprove or DecisionReject
+	Decision   string    `json:"decision"`               // DecisionApprove, DecisionReject, DecisionSendBack or DecisionBreakGlass
 	ReviewerID string    `json:"reviewer_id"`            // "sam for nora" where sam decided for nora
 	OnBehalfOf string    `json:"on_behalf_of,omitempty"` // the configured id of whoever was away, and whose vote it is (A16)
 	Reason     string    `json:"reason"`

@@ -49,16 +49,18 @@ const (
 	DecisionApprove  = "approve"
 	DecisionReject   = "reject"
 	DecisionSendBack = "send_back" // to whoever proposed it, who may bring a better proposal
+	// DecisionBreakGlass approves alone in an emergency, whatever the quorum or the stages; others look at it afterwards (A16).
+	DecisionBreakGlass = "break_glass"
 )
 
-var decisions = []string{DecisionApprove, DecisionReject, DecisionSendBack}
+var decisions = []string{DecisionApprove, DecisionReject, DecisionSendBack, DecisionBreakGlass}
 
 // ApprovalDecided says that a reviewer's vote was recorded. Each vote is told once; whether the intent was executed is
 // told by RunCompleted or RunEnded.
 type ApprovalDecided struct {
 	RunRef
 	ApprovalID string
-	Decision   string // DecisionApprove, DecisionReject or DecisionSendBack
+	Decision   string // DecisionApprove, DecisionReject, DecisionSendBack or DecisionBreakGlass
 	Final      bool   // false while the quorum is short (A5, A7)
 	// ReviewerID is the configured id of the person, or issuer#subject of the sign-in where there is none (A4); followed by " for "
 	// and the id of whoever was away where the decision is for them (A16).

@@ -92,6 +92,12 @@ func sampleCase() Unattended {
 			Verdict: VerdictRight, ReviewerID: "nora", Reason: "looked at"}}}
 }
 
+func sampleGlass() GlassReview {
+	return GlassReview{BrokenBy: "otto", Reason: "the site is down", BrokenAt: sampleMeta.Time, ReviewBy: sampleMeta.Time,
+		Audience: []string{"support-lead", "operator"}, Verdict: VerdictRight, ReviewerID: "nora", VerdictReason: "looked at",
+		JudgedAt: &sampleMeta.Time}
+}
+
 // bodies are all of them, by their schema.
 func bodies() map[string]body {
 	waiting := sampleApproval()
@@ -104,6 +110,8 @@ func bodies() map[string]body {
 		Effects: []Effect{{OperationID: "op", State: "completed", ExternalID: "re_1"}},
 		Corrects: &Corrected{IdempotencyKey: "refund-1", RunID: sampleRun, CorrectedBy: "otto", Reason: "wrong amount",
 			Outcome: OutcomeExecuted, Effects: []Effect{{OperationID: "op", State: "completed", ExternalID: "re_1"}}}}
+	glass := sampleGlass()
+	card.BreakGlass = &glass
 	problem := NewProblem(CodePayloadMismatch, "see both hashes")
 	problem.RunID, problem.Errors = "r", []FieldError{{Pointer: "/a", Detail: "is missing"}}
 	answer := sampleAnswer()
@@ -124,7 +132,8 @@ func bodies() map[string]body {
 			DecisionAnswer{ApprovalID: "a", Result: "approved", Status: "approved", Approvals: 1, Quorum: 1,
 				Decisions: sampleVotes(), Stages: sampleStages()},
 			DecisionAnswer{Result: "rejected", Status: "superseded", Decisions: []Decision{}}},
-		"unattended_list.v1": {UnattendedList{HeldBack: []Unattended{sampleCase()}, Samples: []Unattended{sampleCase()}},
+		"unattended_list.v1": {UnattendedList{HeldBack: []Unattended{sampleCase()}, Samples: []Unattended{sampleCase()},
+			BreakGlass: []BrokenGlass{{sampleApproval(), sampleGlass()}}},
 			UnattendedList{HeldBack: []Unattended{}, Samples: []Unattended{}}},
 		"take_back_answer.v1": {TakeBackAnswer{RunID: sampleRun, TakenBack: true, RunState: "failed_terminal", Attempts: 1,
 			Effect: &Effect{OperationID: "op", State: "cancelled", ExternalID: "e"}, FirstSentAt: &sampleMeta.Time},
@@ -133,6 +142,10 @@ func bodies() map[string]body {
 			JudgementRequest{SampleID: sampleID, Verdict: VerdictRight}},
 		"judgement_answer.v1": {JudgementAnswer{SampleID: sampleID, Verdict: VerdictWrong, ReviewerID: "nora", JudgedAt: sampleMeta.Time,
 			RuleID: "r", Stopped: true}, JudgementAnswer{Verdict: VerdictRight, JudgedAt: sampleMeta.Time}},
+		"glass_judgement_request.v1": {GlassJudgementRequest{Verdict: VerdictWrong, Reason: "it could wait"},
+			GlassJudgementRequest{Verdict: VerdictRight}},
+		"glass_judgement_answer.v1": {GlassJudgementAnswer{ApprovalID: "a", Verdict: VerdictWrong, ReviewerID: "nora",
+			JudgedAt: sampleMeta.Time}, GlassJudgementAnswer{Verdict: VerdictRight, JudgedAt: sampleMeta.Time}},
 		"decision_batch.v1": {
 			DecisionBatch{[]BatchedDecision{{ApprovalID: "a", CommandID: sampleID,
 				DecisionRequest: DecisionRequest{Decision: DecisionReject, Reason: "not ours", IntentHash: sampleHash, Token: "t"}}}},
@@ -243,7 +256,8 @@ func TestBodies(t *testing.T) {
 func TestRequestBodiesAreClosed(t *testing.T) {
 	t.Parallel()
 	closed := []string{"proposal.v1", "decision_request.v1", "decision_batch.v1", "withdrawal_request.v1", "renewal.v1", "submission.v1",
-		"failure.v1", "run_query.v1", "work_request.v1", "batch.v1", "leave_request.v1", "receipt.v1", "judgement_request.v1"}
+		"failure.v1", "run_query.v1", "work_request.v1", "batch.v1", "leave_request.v1", "receipt.v1", "judgement_request.v1",
+		"glass_judgement_request.v1"}
 	for name := range bodies() {
 		_, isClosed := readSchema(t, name)["additionalProperties"]
 		require.Equal(t, slices.Contains(closed, name), isClosed, name)

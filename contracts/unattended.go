@@ -9,6 +9,8 @@ import (
 type UnattendedList struct {
 	HeldBack []Unattended `json:"held_back"` // not sent yet and can be taken back, the next one first
 	Samples  []Unattended `json:"samples"`   // wait for a verdict of the caller, the most urgent first
+	// BreakGlass is what people approved alone and waits for a verdict of the caller, the most urgent first.
+	BreakGlass []BrokenGlass `json:"break_glass,omitempty"`
 }
 
 // Unattended is one case that a rule let act (P4).

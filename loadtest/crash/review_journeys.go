@@ -19,6 +19,7 @@ var reviewJourneys = refunding(map[string][]journey{
 		{name: "sending back", keyed: true, action: brieflyRevised, run: voted(ledger.SendBack, ledger.VoteSentBack), ends: unrevised},
 		{name: "first approval of two", keyed: true, asker: stranger, run: firstOfTwo},
 		{name: "last approval of two", keyed: true, asker: stranger, run: lastOfTwo},
+		{name: "approval that is given alone", keyed: true, action: brieflyRevised, run: voted(ledger.BreakGlass, ledger.VoteApproved)},
 		{name: "approval by a link", keyed: true, run: byLink},
 	},
 	"approval/record_refusal": {
@@ -33,6 +34,7 @@ var reviewJourneys = refunding(map[string][]journey{
 		{name: "proposal that nobody revises", keyed: true, action: brieflyRevised, run: unrevisedInTime, ends: unrevised},
 	},
 	"approval/judge_sample": {{name: "sample that was right", keyed: true, action: watchedUpdate, run: judged}},
+	"approval/judge_glass":  {{name: "approval that was given alone", keyed: true, action: brieflyRevised, run: lookedAt}},
 	"approval/expire_approvals": {
 		{name: "request that nobody decides", keyed: true, action: hastyRefund, run: outwaited, ends: outOfTime},
 	},

@@ -36,7 +36,7 @@ const (
 const watchedUpdate = "crm.contact.watched_update"
 
 // The hasty refund is the example's refund, but for the time that people have for it; the watched one is read while they have it, and
-// the briefly revised one is awaited for a moment when it was sent back.
+// the briefly revised one is awaited for a moment when it was sent back, and may be approved alone.
 const (
 	refund         = "payment.refund"
 	hastyRefund    = "payment.refund.hasty"
@@ -101,6 +101,7 @@ actions:
     decide_within: 1h
     execute_within: 1h
     revisions: {within: 1s}
+    review: {break_glass: {roles: [support-lead], review_within: 1h}}
     evidence: [{source: payments, max_age: 24h}]
     rejection: Nothing was refunded.
 

@@ -48,6 +48,7 @@ var commitSQL = map[string]string{
 	"approval/lapse":             "'lapse'",
 	"approval/take_back":         "'take_back'",
 	"approval/judge_sample":      "update exception_uses u set verdict",
+	"approval/judge_glass":       "update glass_reviews g set verdict",
 	"dispatcher/lease":           "insert into effect_attempts ",
 	"dispatcher/record_outcomes": "update effect_attempts t set class",
 	"dispatcher/park":            "insert into parked_messages ",

@@ -92,7 +92,7 @@ func TestFlows(t *testing.T) {
 			mine++
 			require.NotEmpty(t, reviewFlow.casesOf([]fault.Site{site}), site.String())
 		}
-		require.Equal(t, 13, mine)
+		require.Equal(t, 14, mine)
 	})
 
 	t.Run("MustReachASiteOfTheirServicesThatNothingLeadsTo", func(t *testing.T) {

@@ -157,6 +157,7 @@ func (d *declared) checkPeople() {
 			d.checkRoles(d.places[a], "review", e.To)
 		}
 		d.checkReviewers(a)
+		d.checkBreakGlass(a)
 	}
 	d.checkDelegations()
 	for _, c := range d.Channels {

@@ -56,6 +56,9 @@ func (d joining) adoptActions(stored *policyContent[json.RawMessage]) {
 				d.places[groupPlace{a, s, g}] = d.place("action %s, review", a.Type)
 			}
 		}
+		if a.Review.BreakGlass != nil {
+			d.places[a.Review.BreakGlass] = d.place("action %s, break_glass", a.Type)
+		}
 		d.checkLists(a)
 		d.Actions = append(d.Actions, a)
 	}
@@ -113,6 +116,9 @@ func (d joining) checkLists(a *Action) {
 	}
 	if a.Review.Quorum < 1 {
 		d.places[a].fail("review", "asks for nobody's approval; at least one is needed")
+	}
+	if b := a.Review.BreakGlass; b != nil && (b.ReviewWithin <= 0 || b.RecentSignIn <= 0) {
+		d.places[b].fail("review_within", "and recent_sign_in must be above zero")
 	}
 	if a.DecideWithin <= 0 || a.ExecuteWithin <= 0 {
 		d.places[a].fail("decide_within", "and execute_within must be above zero")

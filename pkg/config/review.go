@@ -34,6 +34,7 @@ func (d *declared) readReview(o *object, a *Action) ReviewRule {
 	if part.take("recent_sign_in") != nil { // 0 is refused: leaving it out is how low and medium risk ask for none
 		rule.RecentSignIn = part.duration("recent_sign_in", rule.RecentSignIn)
 	}
+	rule.BreakGlass = d.readBreakGlass(part, rule.RecentSignIn)
 	part.close()
 	return rule
 }

@@ -58,6 +58,6 @@ func TestReviewRules(t *testing.T) {
 			"actions.yaml:40:15: quorum must be a whole number from 1 to 10, found the value 0"},
 		{"ACrowdAsQuorum", "actions.yaml", "quorum: 1", "quorum: 11", "quorum must be a whole number from 1 to 10"},
 		{"AnUnknownReviewSetting", "actions.yaml", "quorum: 1", "qorum: 1",
-			"qorum is not a known setting here, allowed: remind_before, escalate, quorum, stages, typed_reason, recent_sign_in"},
+			"qorum is not a known setting here, allowed: remind_before, escalate, quorum, stages, typed_reason, recent_sign_in, break_glass"},
 	})
 }

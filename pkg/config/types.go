@@ -198,6 +198,7 @@ type ReviewRule struct {
 	RecentSignIn time.Duration // the longest that the sign-in may be ago; 0 asks for none
 	RemindBefore time.Duration // how long before the decide-by those who were told are reminded (A12)
 	Escalation   *Escalation   // nil where nobody else may decide later
+	BreakGlass   *BreakGlass   `json:",omitempty"` // nil where nobody may approve alone
 }
 
 // Revisions bound how often a proposal is sent back to whoever made it, by a rule of route repair or by a person (P2, A18).

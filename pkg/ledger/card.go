@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -33,6 +34,7 @@ type Card struct {
 	Earlier       int             // approvals of this run before this one
 	Corrects      *CorrectionView // nil where the event corrects no other
 	Reading       *Reading        // what the target holds; nil where nobody has tried to read it
+	Glass         *GlassReview    // nil where nobody approved it alone
 	Looks         []Look          // by which people decided earlier requests of this run, the latest first (A17)
 }
 
@@ -131,6 +133,7 @@ select ` + summaryColumns + `,
       'outcome', c.original_outcome, 'effects', c.original_effects)
     from corrections c join runs o on o.run_id = c.original_run and o.tenant_id = c.tenant_id
     where c.run_id = a.run_id and c.tenant_id = a.tenant_id),
+  (select ` + glassView + ` from glass_reviews b where b.tenant_id = a.tenant_id and b.approval_id = a.approval_id),
   g.run_id is not null, g.read_at, coalesce(g.found, false), coalesce(g.version, ''), g.held, coalesce(g.error, ''), g.failed_at
 from approvals a join runs r using (run_id, tenant_id) join intents n using (run_id, tenant_id, intent_hash)
 left join lateral (
@@ -150,11 +153,9 @@ func (l *Ledger) Card(ctx context.Context, approval uuid.UUID) (*Card, error) {
 	var within float64
 	var reading readingRow
 	s := &c.ApprovalSummary
-	err := l.pool.QueryRow(ctx, cardSQL, approval).Scan(append([]any{&s.TenantID, &s.ApprovalID, &s.RunID, &s.Key, &s.CorrelationID,
-		&s.Source, &s.RequestedBy, &s.ActionType, &s.TargetSystem, &s.TargetRecord, &s.Audience, &s.State, &s.RunState, &s.RunOutcome,
-		&s.Approvals, &s.RequestedAt, &s.DecideBy, &s.DecidedAt, &s.Now, &s.Terms,
-		&hash, &c.Canonical, &c.Revision, &c.Model, &c.Reasons, &c.PolicyVersion, &c.Route, &c.SentBy, &c.ReceivedAt, &within,
-		&c.OutcomeReason, &effects, &history, &c.Earlier, &c.Corrects}, reading.columns()...)...)
+	err := l.pool.QueryRow(ctx, cardSQL, approval).Scan(slices.Concat(s.columns(), []any{&hash, &c.Canonical,
+		&c.Revision, &c.Model, &c.Reasons, &c.PolicyVersion, &c.Route, &c.SentBy, &c.ReceivedAt, &within, &c.OutcomeReason, &effects,
+		&history, &c.Earlier, &c.Corrects, &c.Glass}, reading.columns())...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, ErrNoApproval
 	}

@@ -25,6 +25,8 @@ select jsonb_build_object(
       'reviews', (select jsonb_agg(to_jsonb(v) - 'command_id' || jsonb_build_object('intent_hash', encode(v.intent_hash, 'hex'),
           'page_digest', encode(v.page_digest, 'hex')) order by v.ordinal)
           from reviews v where v.tenant_id = a.tenant_id and v.run_id = a.run_id and v.approval_id = a.approval_id),
+      'break_glass', (select to_jsonb(g) - 'command_id' || jsonb_build_object('page_digest', encode(g.page_digest, 'hex'))
+          from glass_reviews g where g.tenant_id = a.tenant_id and g.approval_id = a.approval_id),
       'notifications', (select jsonb_agg(to_jsonb(t) order by t.channel, t.recipient) from notifications t
           where t.approval_id = a.approval_id)) order by a.requested_at)
       from approvals a where a.tenant_id = r.tenant_id and a.run_id = r.run_id),

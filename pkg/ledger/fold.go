@@ -73,7 +73,8 @@ type GroupTally struct {
 // Missing is how many more people must approve.
 func (g *GroupTally) Missing() int { return g.Approvals - len(g.By) }
 
-// Fold is what the votes on an approval come to, in their order. One rejection ends it, whoever has approved. Else:
+// Fold is what the votes on an approval come to, in their order. One rejection ends it, whoever has approved, and one vote of somebody
+// who breaks the glass and has not voted approves it, whatever the terms; the earlier of the two stands. Else:
 //
 //  1. A person has one vote, and so has a person for whom another one votes: the first stands.
 //  2. A vote counts in the stage that is open when it is cast, where some assignment of that stage's votes to its groups has
@@ -99,13 +100,26 @@ func Fold(terms Terms, votes []Cast) Tally {
 		}
 		tally.Stages = append(tally.Stages, seats.groups(votes))
 	}
-	switch {
-	case slices.ContainsFunc(votes, func(c Cast) bool { return c.Decision == Reject }):
-		tally.State = ApprovalRejected
+	switch alone := decidedAlone(votes); {
+	case alone != "":
+		tally.State = alone
 	case tally.Open == len(terms.Stages) && tally.counted() > 0:
 		tally.State = ApprovalApproved
 	}
 	return tally
+}
+
+// decidedAlone is what the first vote that needs no other has made of the approval, "" where there is none.
+func decidedAlone(votes []Cast) string {
+	for i := range votes {
+		switch v := &votes[i]; {
+		case v.Decision == Reject:
+			return ApprovalRejected
+		case v.Decision == BreakGlass && !votedBefore(votes[:i], v.voters()):
+			return ApprovalApproved
+		}
+	}
+	return ""
 }
 
 // Refuses says why an approval by somebody with these roles would not count now: VoteNotYet where it will in a later stage,

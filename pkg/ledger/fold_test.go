@@ -97,6 +97,35 @@ func TestFold(t *testing.T) {
 		})
 	})
 
+	t.Run("WhoBreaksTheGlassApprovesAloneUnlessTheyHaveVoted", func(t *testing.T) {
+		t.Parallel()
+		two := ledger.Terms{Stages: []ledger.Stage{{Groups: []ledger.ReviewGroup{{Role: "x", Approvals: 1}}},
+			{Groups: []ledger.ReviewGroup{{Role: "y", Approvals: 1}}}}}
+		cast := func(decision, person string) ledger.Cast {
+			return ledger.Cast{Decision: decision, Issuer: "i", Subject: person, Roles: []string{"x"}}
+		}
+		forAnother := cast(ledger.Approve, "c")
+		forAnother.For = &ledger.Principal{Issuer: "i", Subject: "a"}
+		approve, reject, broken := cast(ledger.Approve, "a"), cast(ledger.Reject, "b"), cast(ledger.BreakGlass, "o")
+		for name, tc := range map[string]struct {
+			want  string
+			votes []ledger.Cast
+		}{
+			"alone":                          {ledger.ApprovalApproved, []ledger.Cast{broken}},
+			"in the middle of the stages":    {ledger.ApprovalApproved, []ledger.Cast{approve, broken}},
+			"before a rejection":             {ledger.ApprovalApproved, []ledger.Cast{broken, reject}},
+			"after a rejection":              {ledger.ApprovalRejected, []ledger.Cast{reject, broken}},
+			"by who has approved":            {ledger.ApprovalPending, []ledger.Cast{approve, cast(ledger.BreakGlass, "a")}},
+			"by who was voted for":           {ledger.ApprovalPending, []ledger.Cast{forAnother, cast(ledger.BreakGlass, "a")}},
+			"by who has voted for another":   {ledger.ApprovalPending, []ledger.Cast{forAnother, cast(ledger.BreakGlass, "c")}},
+			"an approval is no broken glass": {ledger.ApprovalPending, []ledger.Cast{approve, cast(ledger.Approve, "o")}},
+		} {
+			tally := ledger.Fold(two, tc.votes)
+			require.Equal(t, tc.want, tally.State, name)
+			require.Less(t, tally.Open, len(two.Stages), "%s: the stages stay as short as they were", name)
+		}
+	})
+
 	t.Run("TheStateIsThatOfTheModel", func(t *testing.T) {
 		t.Parallel()
 		rapid.Check(t, func(t *rapid.T) {

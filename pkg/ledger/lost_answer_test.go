@@ -200,6 +200,20 @@ func TestLostAnswer(t *testing.T) {
 		})
 	})
 
+	t.Run("JudgementOfABrokenGlassCountsAsMade", func(t *testing.T) {
+		t.Parallel()
+		each(t, transaction, ledger.Approval, func(t *testing.T, b *ledgertest.Bench, l *ledger.Ledger, arm func(int)) {
+			a := b.Asked("k1")[0]
+			b.Vote(broken(a, "otto"))
+			arm(0)
+			done, err := l.JudgeGlass(t.Context(), ledger.GlassJudgement{CommandID: uuid.New(), TenantID: a.Effect.TenantID, RunID: a.Effect.RunID,
+				ApprovalID: a.ApprovalID, Verdict: ledger.GlassRight, Channel: "web",
+				Reviewer: ledger.Reviewer{Issuer: "https://id", Subject: "nora", ID: "nora"}})
+			require.NoError(t, err)
+			require.True(t, done.Stored)
+		})
+	})
+
 	t.Run("RefusalIsKeptOnce", func(t *testing.T) {
 		t.Parallel()
 		each(t, transaction, ledger.Approval, func(t *testing.T, b *ledgertest.Bench, l *ledger.Ledger, arm func(int)) {

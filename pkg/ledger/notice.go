@@ -111,8 +111,9 @@ type Notice struct {
 	Asked
 	Channel   string
 	Recipient string
-	Kind      string // one of the Notice… constants
-	Attempt   int    // from 1
+	Kind      string    // one of the Notice… constants
+	Attempt   int       // from 1
+	ReviewBy  time.Time // until when what was approved alone is looked at; zero for every other kind
 }
 
 // Kinds of notifications.
@@ -120,6 +121,7 @@ const (
 	NoticeRequest    = "request"
 	NoticeReminder   = "reminder"
 	NoticeEscalation = "escalation"
+	NoticeBreakGlass = "break_glass" // somebody approved alone; nothing is to be decided any more
 )
 
 // takeNoticesSQL puts off what it takes, so that a process that dies with it is followed by another.
@@ -133,8 +135,8 @@ with due as materialized (
   returning n.*
 )
 select a.tenant_id, a.run_id, a.approval_id, a.action_type, a.audience, a.correlation_id, a.requested_at, a.decide_by,
-  t.channel, t.recipient, t.kind, t.attempts
-from taken t join approvals a using (approval_id)`
+  t.channel, t.recipient, t.kind, t.attempts, case when t.kind = 'break_glass' then g.review_by end
+from taken t join approvals a using (approval_id) left join glass_reviews g on g.approval_id = a.approval_id and g.tenant_id = a.tenant_id`
 
 // TakeNotices takes up to limit notifications that are due. What is not recorded as sent within hold is due again.
 func (l *Ledger) TakeNotices(ctx context.Context, limit int, hold time.Duration) ([]Notice, error) {
@@ -147,14 +149,19 @@ func (l *Ledger) TakeNotices(ctx context.Context, limit int, hold time.Duration)
 }
 
 func scanNotice(row pgx.CollectableRow) (n Notice, err error) {
+	var reviewBy *time.Time
 	err = row.Scan(&n.TenantID, &n.RunID, &n.ApprovalID, &n.ActionType, &n.Audience, &n.CorrelationID, &n.RequestedAt, &n.DecideBy,
-		&n.Channel, &n.Recipient, &n.Kind, &n.Attempt)
+		&n.Channel, &n.Recipient, &n.Kind, &n.Attempt, &reviewBy)
+	if reviewBy != nil {
+		n.ReviewBy = *reviewBy
+	}
 	return n, err
 }
 
 // NoticeResult is what became of one attempt to tell somebody.
 type NoticeResult struct {
 	Address
+	Kind  string        // of what was sent: where another kind is due by now, that one is not done
 	Err   error         // nil: sent
 	Again time.Duration // after an error: when to try again, 0 for never
 	Moot  bool          // nobody was told, because the approval did not wait any more
@@ -162,10 +169,10 @@ type NoticeResult struct {
 
 const recordNoticesSQL = `
 with input as materialized (
-  select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::float8[])
-    as i(approval_id, channel, recipient, state, error, again)
+  select * from unnest($1::uuid[], $2::text[], $3::text[], $4::text[], $5::text[], $6::float8[], $7::text[])
+    as i(approval_id, channel, recipient, state, error, again, kind)
 ), locked as materialized (
-  select n.approval_id, n.channel, n.recipient from notifications n join input i using (approval_id, channel, recipient)
+  select n.approval_id, n.channel, n.recipient from notifications n join input i using (approval_id, channel, recipient, kind)
   where n.state = 'waiting' order by n.approval_id, n.channel, n.recipient for no key update of n
 )
 update notifications n set state = i.state, last_error = nullif(i.error, ''),
@@ -182,7 +189,8 @@ func (l *Ledger) RecordNotices(ctx context.Context, results []NoticeResult) erro
 				column(results, func(r NoticeResult) string { return r.Recipient }),
 				column(results, func(r NoticeResult) string { return r.state() }),
 				column(results, func(r NoticeResult) string { return r.text() }),
-				column(results, func(r NoticeResult) float64 { return seconds(r.Again) }))
+				column(results, func(r NoticeResult) float64 { return seconds(r.Again) }),
+				column(results, func(r NoticeResult) string { return r.Kind }))
 			return err
 		})
 	})

@@ -142,9 +142,13 @@ func (l *Ledger) listed(ctx context.Context, f ApprovalFilter) ([]Listed, error)
 }
 
 func scanListed(row pgx.CollectableRow) (one Listed, err error) {
-	s := &one.ApprovalSummary
-	err = row.Scan(&s.TenantID, &s.ApprovalID, &s.RunID, &s.Key, &s.CorrelationID, &s.Source, &s.RequestedBy, &s.ActionType,
-		&s.TargetSystem, &s.TargetRecord, &s.Audience, &s.State, &s.RunState, &s.RunOutcome, &s.Approvals, &s.RequestedAt,
-		&s.DecideBy, &s.DecidedAt, &s.Now, &s.Terms, &one.SentBy, &one.CorrectedBy)
+	err = row.Scan(append(one.columns(), &one.SentBy, &one.CorrectedBy)...)
 	return one, err
+}
+
+// columns are where summaryColumns are read into.
+func (s *ApprovalSummary) columns() []any {
+	return []any{&s.TenantID, &s.ApprovalID, &s.RunID, &s.Key, &s.CorrelationID, &s.Source, &s.RequestedBy, &s.ActionType, &s.TargetSystem,
+		&s.TargetRecord, &s.Audience, &s.State, &s.RunState, &s.RunOutcome, &s.Approvals, &s.RequestedAt, &s.DecideBy, &s.DecidedAt, &s.Now,
+		&s.Terms}
 }

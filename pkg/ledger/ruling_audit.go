@@ -36,6 +36,9 @@ func (r *ruling) detail() string {
 		detail["issuer"], detail["subject"] = v.Reviewer.Issuer, v.Reviewer.Subject
 		detail["votes"], detail["quorum"] = len(r.locked.votes)+1, r.answer.Quorum
 		detail["roles"] = v.Reviewer.Roles
+		if v.Decision == BreakGlass {
+			detail["review_by"] = r.locked.now.Add(v.Glass.ReviewWithin)
+		}
 		if p := v.Reviewer.For; p != nil {
 			detail["for"] = map[string]string{"id": p.ID, "issuer": p.Issuer, "subject": p.Subject}
 		}

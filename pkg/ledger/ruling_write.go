@@ -104,6 +104,7 @@ func writeRulings(ctx context.Context, tx pgx.Tx, batch []*ruling) error {
 	}
 	w.votes(cast)
 	w.moved(moved)
+	w.broken(pick(cast, func(r *ruling) bool { return r.vote.Decision == BreakGlass }))
 	w.approved(pick(moved, func(r *ruling) bool { return r.move == "approve" }))
 	w.ended(pick(moved, func(r *ruling) bool { return r.move != "approve" }))
 	w.sentBack(pick(moved, func(r *ruling) bool { return r.move == "send_back" }))

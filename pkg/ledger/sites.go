@@ -23,6 +23,7 @@ var commits = map[string][]string{
 	"withdraw":         {Approval},
 	"take_back":        {Approval},
 	"judge_sample":     {Approval},
+	"judge_glass":      {Approval},
 	"lapse":            {Approval},
 	"announce":         {Approval},
 	"remind":           {Approval},

@@ -17,6 +17,8 @@ const (
 	Approve  = "approve"
 	Reject   = "reject"
 	SendBack = "send_back" // to whoever proposed it, who may bring a better proposal
+	// BreakGlass approves alone in an emergency, whatever the terms; others look at it afterwards (A16). No token allows it (A2).
+	BreakGlass = "break_glass"
 )
 
 // Vote is one person's decision about one pending approval. Who may decide is checked before, by the approval service; here stand
@@ -26,7 +28,7 @@ type Vote struct {
 	TenantID   string
 	RunID      uuid.UUID
 	ApprovalID uuid.UUID
-	Decision   string // Approve, Reject or SendBack
+	Decision   string // Approve, Reject, SendBack or BreakGlass
 	Reviewer   Reviewer
 	Reason     string // at most 2,000 characters
 	Channel    string // web or api
@@ -40,6 +42,7 @@ type Vote struct {
 	Effect EffectRequest
 	// Revisions bound how often a proposal may be sent back. One vote to send it back is enough, as one to reject it is.
 	Revisions Revisions
+	Glass     Glass  // of BreakGlass
 	Draws     []Draw // what the effect takes of limits; it is counted, and stops nobody (P8)
 }
 

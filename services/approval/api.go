@@ -28,6 +28,7 @@ func (a *Approval) apiRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("POST /v1/approvals/decisions", a.asPerson(a.apiDecideMany))
 	mux.HandleFunc("POST /v1/approvals/{approval}/decision", a.asPerson(a.apiDecide))
 	mux.HandleFunc("POST /v1/approvals/{approval}/withdrawal", a.asPerson(a.apiWithdraw))
+	mux.HandleFunc("POST /v1/approvals/{approval}/judgement", a.asPerson(a.apiJudgeGlass))
 	mux.HandleFunc("GET /v1/unattended", a.asPerson(a.apiUnattended))
 	mux.HandleFunc("POST /v1/unattended/{run}/withdrawal", a.asPerson(a.apiTakeBack))
 	mux.HandleFunc("POST /v1/unattended/{run}/judgement", a.asPerson(a.apiJudge))
@@ -140,7 +141,7 @@ func (a *Approval) apiDecide(w http.ResponseWriter, r *http.Request, who *identi
 	if !ok {
 		return
 	}
-	voted, err := a.decideAs(r.Context(), who, t, card, commandID(r, who, card.ApprovalID), &body)
+	voted, err := a.decideAs(r.Context(), who, t, card, commandID(r, who, card.ApprovalID), &body, false)
 	if err != nil {
 		a.failed(w, err)
 		return
@@ -151,15 +152,15 @@ func (a *Approval) apiDecide(w http.ResponseWriter, r *http.Request, who *identi
 // errHash is an intent hash that cannot be one.
 var errHash = errors.New("intent_hash must be the 64 hex digits of the intent that the person was shown.")
 
-// decideAs makes a decision that the API was asked for.
+// decideAs makes a decision that the API was asked for, alone or together with others.
 func (a *Approval) decideAs(ctx context.Context, who *identity, t *tenant, card *ledger.Card, command uuid.UUID,
-	body *contracts.DecisionRequest) (ledger.Voted, error) {
+	body *contracts.DecisionRequest, together bool) (ledger.Voted, error) {
 	shown, err := canonical.ParseDigest(body.IntentHash)
 	if err != nil {
 		return ledger.Voted{}, errHash
 	}
 	return a.decide(ctx, who, ballot{CommandID: command, Tenant: t, Card: card, Decision: body.Decision, Reason: body.Reason,
-		Shown: shown, Token: body.Token})
+		Shown: shown, Token: body.Token, Together: together})
 }
 
 // commandID is the same for a call that is repeated under one key by one person.

@@ -53,7 +53,7 @@ func (a *Approval) oneOfMany(r *http.Request, who *identity, one *contracts.Batc
 			return refuse(contracts.NewProblem(contracts.CodeSchemaInvalid, "command_id must be a UUID. Nothing was decided."))
 		}
 	}
-	voted, err := a.decideAs(r.Context(), who, t, card, command, &one.DecisionRequest)
+	voted, err := a.decideAs(r.Context(), who, t, card, command, &one.DecisionRequest, true)
 	if err != nil {
 		return refuse(a.problemFor(err))
 	}

@@ -16,7 +16,8 @@ func (a *Approval) apiUnattended(w http.ResponseWriter, r *http.Request, who *id
 		a.failed(w, err)
 		return
 	}
-	a.answer(w, http.StatusOK, contracts.UnattendedList{HeldBack: cases(all.HeldBack), Samples: cases(all.Samples)})
+	a.answer(w, http.StatusOK, contracts.UnattendedList{HeldBack: cases(all.HeldBack), Samples: cases(all.Samples),
+		BreakGlass: brokenGlass(all.Glass)})
 }
 
 func (a *Approval) apiCase(w http.ResponseWriter, r *http.Request, who *identity) (*tenant, *ledger.Unattended, bool) {

@@ -93,6 +93,9 @@ type Approval struct {
 	refusals  metric.Int64Counter
 	notices   metric.Int64Counter
 	expired   metric.Int64Counter
+
+	glassOverdue metric.Int64Gauge
+	glassAlerted map[string]time.Time // tenant to when its overdue looks were told of last; of one loop alone
 }
 
 // tenant is one tenant's people, actions and channels, ready to use.
@@ -107,7 +110,8 @@ type tenant struct {
 
 // New listens and reads the provider's metadata when it is first needed, so that the service starts before it.
 func New(ctx context.Context, env *service.Env, settings Settings) (*Approval, error) {
-	a := &Approval{env: env, settings: settings, tenants: map[string]*tenant{}, senders: make(chan struct{}, sendersAtAll)}
+	a := &Approval{env: env, settings: settings, tenants: map[string]*tenant{}, senders: make(chan struct{}, sendersAtAll),
+		glassAlerted: map[string]time.Time{}}
 	var err error
 	if a.listener = settings.Listener; a.listener == nil {
 		if a.listener, err = net.Listen("tcp", settings.Addr); err != nil {
@@ -127,12 +131,13 @@ func (a *Approval) prepare(ctx context.Context) error {
 		return fmt.Errorf("settings of the approval service:\n%w", err)
 	}
 	a.settings.PublicURL = strings.TrimSuffix(a.settings.PublicURL, "/")
-	var errs [7]error
+	var errs [8]error
 	a.policies, errs[6] = active.New(ctx, active.Config[*tenant]{Env: a.env, Make: a.withPolicy, Serves: true})
 	a.decisions, errs[0] = a.env.Meter.Int64Counter("holdpoint_approval_decisions_total")
 	a.refusals, errs[1] = a.env.Meter.Int64Counter("holdpoint_approval_refusals_total")
 	a.notices, errs[2] = a.env.Meter.Int64Counter("holdpoint_approval_notifications_total")
 	a.expired, errs[3] = a.env.Meter.Int64Counter("holdpoint_approvals_expired_total")
+	a.glassOverdue, errs[7] = a.env.Meter.Int64Gauge("holdpoint_break_glass_overdue")
 	a.provider, errs[4] = newProvider(a.settings)
 	a.web, errs[5] = newWeb(ctx, a)
 	a.votes = ledger.NewGroup(ledger.GroupConfig[ledger.Vote, ledger.Voted]{Run: service.Waking(a.env, a.env.Ledger.Vote), Workers: 1})
@@ -212,11 +217,13 @@ func (a *Approval) Addr() string { return a.listener.Addr().String() }
 //	remind     1 s      approvals that wait long, whose audience is told again
 //	escalate   1 s      approvals that more people may decide from now on
 //	expire     1 s      approvals whose decide-by has passed; a late decision is refused in any case
+//	glass      1 min    approvals that somebody gave alone and nobody else has looked at in time
 const (
 	announcePause = 250 * time.Millisecond
 	notifyPause   = 250 * time.Millisecond
 	remindPause   = time.Second
 	expirePause   = time.Second
+	glassPause    = time.Minute
 	drainFor      = 20 * time.Second
 )
 
@@ -233,6 +240,7 @@ func (a *Approval) Run(ctx context.Context) error {
 		loop("escalate", remindPause, a.escalate),
 		loop("expire", expirePause, a.expire),
 		loop("lapse", expirePause, a.lapse),
+		loop("glass", glassPause, a.alertGlass),
 		service.Named{Name: "approval policy versions", Runner: a.policies},
 	)
 	a.sending.Wait() // no longer than a channel's time-out and two commits

@@ -36,6 +36,9 @@ const (
 	codeReason      = "reason_missing" // a reason has to be typed
 	codeReasonLong  = "reason_too_long"
 	codeBadDecision = "bad_decision"
+	codeNoGlass     = "no_break_glass"  // nobody may approve it alone, or nobody has
+	codeOwnGlass    = "own_break_glass" // whoever approved alone does not judge it
+	codeNotByLink   = "not_by_link"     // no link lets somebody approve alone (A2)
 )
 
 // longestReason is in characters, as the ledger stores it.
@@ -46,24 +49,35 @@ type want struct {
 	Decision  string
 	Reason    string
 	Recipient string // of the link that led here: channel and address, "" without a link
+	Link      bool   // a link's token came with it, whosever it is
+	Together  bool   // with decisions about other requests
 }
+
+// approves reports whether the decision lets something be sent.
+func (w want) approves() bool { return w.Decision == ledger.Approve || w.Decision == ledger.BreakGlass }
+
+var decisions = []string{ledger.Approve, ledger.Reject, ledger.SendBack, ledger.BreakGlass}
 
 // mayDecide says whether a person may make a decision, or why not. Everything is looked at when the decision is made, not when
 // the page was shown (A4). The precedence is:
 //
 //  1. what the provider said is too old to go by;
 //  2. the person is disabled;
-//  3. no role of the audience, of their own or of somebody they decide for; not qualified; or a second account of somebody;
-//  4. an approval of their own request, or of that of who they decide for; rejecting it is always theirs;
+//  3. no role of the audience, of their own or of somebody they decide for, and to approve alone none of their own that lets them;
+//     not qualified; or a second account of somebody;
+//  4. an approval of their own request, or of that of who they decide for, alone or not; rejecting it is always theirs;
 //  5. an approval of what the configuration does not have any more;
 //  6. sending back what was sent back as often as it may be;
-//  7. the link was another person's;
+//  7. the link was another person's, or any link where they approve alone;
 //  8. the sign-in is too long ago for this action;
 //  9. the reason is missing.
 func (t *tenant) mayDecide(who *identity, card *ledger.Card, w want, rolesMaxAge time.Duration) *refusal {
 	rule := t.termsOf(card)
-	if w.Decision != ledger.Approve && w.Decision != ledger.Reject && w.Decision != ledger.SendBack {
-		return &refusal{codeBadDecision, "A decision is approve, reject or send_back."}
+	switch {
+	case !slices.Contains(decisions, w.Decision):
+		return &refusal{codeBadDecision, "A decision is " + strings.Join(decisions[:3], ", ") + " or " + decisions[3] + "."}
+	case w.Together && w.Decision == ledger.BreakGlass:
+		return &refusal{codeBadDecision, "Nobody approves alone for several requests at once: open each."}
 	}
 	if card.Now.Sub(who.ClaimsAt) > rolesMaxAge {
 		return &refusal{codeSignInAgain, fmt.Sprintf("Sign in again: roles are read from a sign-in that is at most %s old.", rolesMaxAge)}
@@ -71,7 +85,12 @@ func (t *tenant) mayDecide(who *identity, card *ledger.Card, w want, rolesMaxAge
 	if who.disabled(t) {
 		return &refusal{codeDisabled, "You may not decide any more. Ask whoever keeps Holdpoint's configuration."}
 	}
-	if len(t.capacities(who, card)) == 0 {
+	if w.Decision == ledger.BreakGlass {
+		if _, no := t.breaks(who, card); no != nil {
+			return no
+		}
+		rule = rule.alone(t.breakGlass(card.ActionType))
+	} else if len(t.capacities(who, card)) == 0 {
 		return wrongRole(card)
 	}
 	if rule.Profession != "" && !slices.Contains(t.QualificationsOf(who.person(t), who.Claims), rule.Profession) {
@@ -81,13 +100,13 @@ func (t *tenant) mayDecide(who *identity, card *ledger.Card, w want, rolesMaxAge
 		return &refusal{codeSecond, "Holdpoint knows " + p.ID + " by another account. Sign in with that one, or ask whoever keeps " +
 			"Holdpoint's configuration."}
 	}
-	if w.Decision == ledger.Approve && t.asked(who, card) {
+	if w.approves() && t.asked(who, card) {
 		return &refusal{codeOwnRequest, "You asked for this, or corrected it, so somebody else has to approve it. You may reject it."}
 	}
 	if _, no := t.capacityFor(who, card, w.Decision); no != nil {
 		return no
 	}
-	if w.Decision == ledger.Approve && (t.actions[card.ActionType] == nil || t.sources[card.Source] == nil) {
+	if w.approves() && (t.actions[card.ActionType] == nil || t.sources[card.Source] == nil) {
 		return &refusal{codeRemoved, "The configuration does not have this action, or this source, any more, so nobody can say what " +
 			"approving it takes. You may reject it."}
 	}
@@ -96,6 +115,9 @@ func (t *tenant) mayDecide(who *identity, card *ledger.Card, w want, rolesMaxAge
 	}
 	if !t.sentTo(who, w.Recipient) {
 		return &refusal{codeNotYourLink, "This link was sent to somebody else. Decide from your own queue."}
+	}
+	if w.Link && w.Decision == ledger.BreakGlass {
+		return &refusal{codeNotByLink, "No link lets anybody approve alone: a message may be read by others. Decide from your own queue."}
 	}
 	if rule.RecentSignIn > 0 && card.Now.Sub(who.SignedInAt) > rule.RecentSignIn {
 		return &refusal{codeStepUp, fmt.Sprintf("Prove again who you are: this needs a sign-in within the last %s.", rule.RecentSignIn)}
@@ -118,6 +140,8 @@ func (rule terms) checkReason(w want) *refusal {
 		return &refusal{codeReason, "Say what has to be better: whoever proposed it is told."}
 	case w.Decision == ledger.Reject:
 		return &refusal{codeReason, "Say why: whoever asked is told, and the run ends with it."}
+	case w.Decision == ledger.BreakGlass:
+		return &refusal{codeReason, "Say why it cannot wait for the others: they look at it afterwards."}
 	case rule.TypedReason:
 		return &refusal{codeReason, "Say why, in your own words: this action asks for a typed reason."}
 	}

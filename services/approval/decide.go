@@ -28,12 +28,13 @@ type ballot struct {
 	PageDigest []byte           // of the page, nil through the API
 	Seen       *ledger.Reading  // what the page showed of the target, nil where it showed nothing
 	Token      string           // that led here, "" where none did
+	Together   bool             // with decisions about other requests
 }
 
 // decide makes one decision for a person, whatever the channel: first whether they may, then the ledger's transaction (A7). A
 // refusal is audited; nothing moves by it.
 func (a *Approval) decide(ctx context.Context, who *identity, b ballot) (ledger.Voted, error) {
-	w := want{Decision: b.Decision, Reason: b.Reason}
+	w := want{Decision: b.Decision, Reason: b.Reason, Link: b.Token != "", Together: b.Together}
 	var hash []byte
 	if b.Token != "" {
 		hash = tokenHash(b.Token)
@@ -60,16 +61,24 @@ func (a *Approval) decide(ctx context.Context, who *identity, b ballot) (ledger.
 	if err != nil {
 		return ledger.Voted{}, fmt.Errorf("read the intent of approval %s: %w", b.Card.ApprovalID, err)
 	}
-	voted, err := a.votes.Do(ctx, ledger.Vote{
+	vote := ledger.Vote{
 		CommandID: b.CommandID, TenantID: b.Card.TenantID, RunID: b.Card.RunID, ApprovalID: b.Card.ApprovalID,
 		Decision: b.Decision, Reason: strings.TrimSpace(b.Reason), Channel: who.Channel, Shown: b.Shown, PageDigest: b.PageDigest, Seen: b.Seen,
 		Token: hash, Terms: rule.Kept, Quorum: rule.Least, Reviewer: b.Tenant.reviewer(who, right),
 		Effect: ledger.EffectRequest{Connector: snapshot.Connector, Operation: snapshot.Operation,
 			TargetSystem: snapshot.TargetSystem, TargetRecord: snapshot.TargetRecord},
 		Draws: a.draws(b.Tenant, snapshot), Revisions: b.Tenant.revisions(b.Card),
-	})
+	}
+	if b.Decision == ledger.BreakGlass {
+		vote.Glass = a.glass(b.Tenant, b.Card)
+	}
+	voted, err := a.votes.Do(ctx, vote)
 	if err != nil {
 		return ledger.Voted{}, err
+	}
+	if b.Decision == ledger.BreakGlass && voted.Result == ledger.VoteApproved {
+		a.env.Log.Warn("somebody approved alone (break-glass)", "tenant", b.Card.TenantID, "approval", b.Card.ApprovalID, "run", b.Card.RunID,
+			"by", vote.Reviewer.ID, "review_within", vote.Glass.ReviewWithin)
 	}
 	a.decisions.Add(ctx, 1, metric.WithAttributes(attribute.String("tenant", b.Card.TenantID),
 		attribute.String("decision", b.Decision), attribute.String("result", voted.Result), attribute.String("channel", who.Channel)))
@@ -112,11 +121,14 @@ func tokenHash(token string) []byte {
 	return sum[:]
 }
 
-// visible reports whether a person may see an approval: its audience and who decides for one of it, operators of the tenant, and
-// whoever asked; nobody who is disabled.
+// visible reports whether a person may see an approval: its audience and who decides for one of it, operators of the tenant, whoever
+// may approve it alone, and whoever asked; nobody who is disabled.
 func (t *tenant) visible(who *identity, card *ledger.ApprovalSummary) bool {
 	if who.disabled(t) {
 		return false
+	}
+	if glass := t.breakGlass(card.ActionType); glass != nil && who.holds(t, glass.Roles) {
+		return true
 	}
 	return who.holds(t, card.Audience) || who.holds(t, []string{roleOperator}) || who.is(t, card.RequestedBy) ||
 		t.actsFor(who, card.Audience, card.Now)
@@ -132,10 +144,16 @@ func (a *Approval) cardFor(ctx context.Context, who *identity, id uuid.UUID) (*t
 		return nil, nil, err
 	}
 	t := a.tenant(card.TenantID)
-	if t == nil || !t.visible(who, &card.ApprovalSummary) {
+	if t == nil || !t.visible(who, &card.ApprovalSummary) && !t.looksAt(who, card) {
 		return nil, nil, ledger.ErrNoApproval
 	}
 	return t, card, nil
+}
+
+// looksAt reports whether the card was approved alone and the person is of those who look at it afterwards, whatever the configuration
+// lets by now.
+func (t *tenant) looksAt(who *identity, card *ledger.Card) bool {
+	return card.Glass != nil && !who.disabled(t) && who.holds(t, card.Glass.Audience)
 }
 
 // withdraw takes a request back: whoever asked may, and an operator.

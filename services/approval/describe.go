@@ -27,6 +27,7 @@ func (t *tenant) describe(c *ledger.Card) contracts.ApprovalCard {
 	for _, e := range c.Effects {
 		card.Effects = append(card.Effects, contracts.Effect{OperationID: e.OperationID, State: e.State, ExternalID: text0(e.ExternalID)})
 	}
+	card.BreakGlass = glassOf(c.Glass)
 	if o := c.Corrects; o != nil {
 		card.Corrects = &contracts.Corrected{IdempotencyKey: o.Key, RunID: o.RunID.String(), CorrectedBy: o.By, Reason: o.Reason,
 			Outcome: o.Outcome}
@@ -103,7 +104,11 @@ func madeBy(v ledger.Voted) string {
 	}
 	names := make([]string, 0, len(v.Cast))
 	for _, c := range v.Cast {
-		names = append(names, c.ReviewerID)
+		name := c.ReviewerID
+		if c.Decision == ledger.BreakGlass {
+			name += " alone (break-glass)"
+		}
+		names = append(names, name)
 	}
 	return fmt.Sprintf(" by %s at %s", strings.Join(names, ", "), v.DecidedAt.UTC().Format(time.RFC1123))
 }

@@ -47,9 +47,10 @@ type message struct {
 	Recipient string
 	Tenant    string
 	Asked     ledger.Asked
-	Risk      string // of the action; "" where it is not known any more
-	Kind      string // of the notification
-	Link      string // with a token that was minted for this delivery, where the way is private
+	Risk      string    // of the action; "" where it is not known any more
+	Kind      string    // of the notification
+	ReviewBy  time.Time // until when what was approved alone is looked at; zero for every other kind
+	Link      string    // with a token that was minted for this delivery, where the way is private
 }
 
 // announce plans who is told of new approvals. Nothing is sent before the approval is committed (A1).
@@ -119,7 +120,7 @@ func (a *Approval) notify(ctx context.Context) (bool, error) {
 // deliver sends one notification and records what became of it.
 func (a *Approval) deliver(ctx context.Context, n *ledger.Notice) {
 	told, err := a.tell(ctx, n)
-	result := ledger.NoticeResult{Err: err, Moot: err == nil && !told,
+	result := ledger.NoticeResult{Err: err, Moot: err == nil && !told, Kind: n.Kind,
 		Address: ledger.Address{TenantID: n.TenantID, ApprovalID: n.ApprovalID, Channel: n.Channel, Recipient: n.Recipient}}
 	outcome := "sent"
 	if result.Moot {
@@ -152,13 +153,16 @@ func (a *Approval) tell(ctx context.Context, n *ledger.Notice) (told bool, err e
 		return false, fmt.Errorf("channel %s is not configured here any more", n.Channel)
 	}
 	m := &message{
-		ID: noticeID(n), Recipient: n.Recipient, Tenant: t.DisplayName, Asked: n.Asked, Kind: n.Kind,
+		ID: noticeID(n), Recipient: n.Recipient, Tenant: t.DisplayName, Asked: n.Asked, Kind: n.Kind, ReviewBy: n.ReviewBy,
 		Link: a.settings.PublicURL + "/approvals/" + n.ApprovalID.String(),
 	}
 	if action := t.actions[n.ActionType]; action != nil {
 		m.Risk = action.Risk
 	}
 	channel := t.channels[n.Channel]
+	if n.Kind == ledger.NoticeBreakGlass { // there is nothing to decide, and so nothing that a token would be for
+		return true, channel.send(ctx, m)
+	}
 	if !channel.private() { // no token is minted, which would find out whether it still waits
 		if !time.Now().Before(n.DecideBy) {
 			return false, nil

@@ -93,7 +93,7 @@ func (s *chatSender) send(ctx context.Context, m *message) error {
 }
 
 func (s *chatSender) text(m *message) string {
-	if s.template != nil {
+	if s.template != nil && m.ownWords() {
 		if words, err := config.RenderMessage(s.template.Text, m.fields()); err == nil {
 			return clip(words, longestChat)
 		}

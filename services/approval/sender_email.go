@@ -86,7 +86,7 @@ func (s *emailSender) send(ctx context.Context, m *message) error {
 }
 
 func (s *emailSender) subject(m *message) string {
-	if s.declared.Template != nil && s.declared.Template.Subject != "" {
+	if s.declared.Template != nil && m.ownWords() && s.declared.Template.Subject != "" {
 		if line, err := config.RenderMessage(s.declared.Template.Subject, mailFields(m)); err == nil {
 			return strings.Join(strings.Fields(line), " ")
 		}
@@ -102,7 +102,7 @@ func mailFields(m *message) *config.MessageFields {
 
 // body falls back on the usual words: somebody who is not told at all is worse off.
 func (s *emailSender) body(m *message) string {
-	if s.declared.Template != nil && s.declared.Template.Text != "" {
+	if s.declared.Template != nil && m.ownWords() && s.declared.Template.Text != "" {
 		if body, err := config.RenderMessage(s.declared.Template.Text, mailFields(m)); err == nil {
 			return body + "\n"
 		}

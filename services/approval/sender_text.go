@@ -28,10 +28,14 @@ var headings = map[string]string{
 	ledger.NoticeRequest:    "A decision is waiting for you",
 	ledger.NoticeReminder:   "A decision is still waiting for you",
 	ledger.NoticeEscalation: "Nobody has decided yet, and you may",
+	ledger.NoticeBreakGlass: "Somebody has approved alone (break-glass)",
 }
 
 // text is the same for every kind of message. What an event wrote is shown as the pages show it: nothing in it is invisible.
 func text(m *message) string {
+	if m.Kind == ledger.NoticeBreakGlass {
+		return aloneText(m)
+	}
 	return fmt.Sprintf(`%s at Holdpoint.
 
   What        %s
@@ -47,6 +51,27 @@ decided in the meantime, it says so.
 `, headings[m.Kind], plainly(m.Asked.ActionType), strings.Join(m.Asked.Audience, ", "), unlinked(plainly(m.Asked.CorrelationID)), m.Tenant,
 		m.Asked.DecideBy.UTC().Format(time.RFC1123), m.Link)
 }
+
+// aloneText is for what was approved alone: there is nothing to decide, and somebody else has to look at it.
+func aloneText(m *message) string {
+	return fmt.Sprintf(`%s at Holdpoint.
+
+  What        %s
+  For         %s
+  Reference   %s
+  Tenant      %s
+  Look at it by %s
+
+%s
+
+The link shows who approved it and why, after you have signed in. Somebody else than them has to say
+whether that was right.
+`, headings[m.Kind], plainly(m.Asked.ActionType), strings.Join(m.Asked.Audience, ", "), unlinked(plainly(m.Asked.CorrelationID)), m.Tenant,
+		m.ReviewBy.UTC().Format(time.RFC1123), m.Link)
+}
+
+// ownWords reports whether a channel's own words fit the message: they say that a decision waits, which is wrong where none does.
+func (m *message) ownWords() bool { return m.Kind != ledger.NoticeBreakGlass }
 
 // aloud is a value in a message: as the pages show it, and no link.
 func aloud(text string) string { return clip(unlinked(plainly(text)), longestField) }
@@ -88,6 +113,15 @@ func clip(text string, longest int) string {
 // amount, nothing of the proposal, and neither the correlation id nor the key, which are the sender's own words (A18).
 func chatText(m *message) string {
 	f := m.fields()
+	if m.Kind == ledger.NoticeBreakGlass {
+		return fmt.Sprintf(`%s at Holdpoint.
+What: %s
+Risk: %s
+Tenant: %s
+Look at it by: %s
+The link shows it to who has signed in and may look at it.`, headings[m.Kind], f.ActionType, f.Risk, f.Tenant,
+			m.ReviewBy.UTC().Format(time.RFC1123))
+	}
 	return fmt.Sprintf(`%s at Holdpoint.
 What: %s
 Risk: %s

@@ -42,14 +42,15 @@ type notification struct {
 }
 
 type notificationData struct {
-	ApprovalID    string    `json:"approval_id"`
-	CorrelationID string    `json:"correlation_id"`
-	ActionType    string    `json:"action_type"`
-	Audience      []string  `json:"audience"`
-	RequestedAt   time.Time `json:"requested_at"`
-	DecideBy      time.Time `json:"decide_by"`
-	Link          string    `json:"link"`
-	Text          string    `json:"text"`
+	ApprovalID    string     `json:"approval_id"`
+	CorrelationID string     `json:"correlation_id"`
+	ActionType    string     `json:"action_type"`
+	Audience      []string   `json:"audience"`
+	RequestedAt   time.Time  `json:"requested_at"`
+	DecideBy      time.Time  `json:"decide_by"`
+	ReviewBy      *time.Time `json:"review_by,omitempty"` // of what was approved alone
+	Link          string     `json:"link"`
+	Text          string     `json:"text"`
 }
 
 // types of the messages, by the kind of the notification.
@@ -57,12 +58,17 @@ var types = map[string]string{
 	ledger.NoticeRequest:    "approval.requested",
 	ledger.NoticeReminder:   "approval.reminder",
 	ledger.NoticeEscalation: "approval.escalated",
+	ledger.NoticeBreakGlass: "approval.break_glass",
 }
 
 func (s *webhookSender) send(ctx context.Context, m *message) error {
+	var reviewBy *time.Time
+	if !m.ReviewBy.IsZero() {
+		reviewBy = &m.ReviewBy
+	}
 	body, err := json.Marshal(notification{Type: types[m.Kind], At: time.Now(), Data: notificationData{
 		ApprovalID: m.Asked.ApprovalID.String(), CorrelationID: m.Asked.CorrelationID, ActionType: m.Asked.ActionType,
-		Audience: m.Asked.Audience, RequestedAt: m.Asked.RequestedAt, DecideBy: m.Asked.DecideBy, Link: m.Link, Text: text(m),
+		Audience: m.Asked.Audience, RequestedAt: m.Asked.RequestedAt, DecideBy: m.Asked.DecideBy, ReviewBy: reviewBy, Link: m.Link, Text: text(m),
 	}})
 	if err != nil {
 		return err

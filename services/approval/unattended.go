@@ -16,10 +16,11 @@ import (
 // unattendedListed is how many cases a list of one tenant has at most.
 const unattendedListed = 200
 
-// unattended is what a person may see of what rules let act with no person asked (P4).
+// unattended is what a person may see of what rules let act with no person asked, and of what somebody approved alone (P4, A16).
 type unattended struct {
-	HeldBack []ledger.Unattended // not sent yet, the next one first
-	Samples  []ledger.Unattended // to be looked at, the most urgent first
+	HeldBack []ledger.Unattended  // not sent yet, the next one first
+	Samples  []ledger.Unattended  // to be looked at, the most urgent first
+	Glass    []ledger.BrokenGlass // approved alone and to be looked at, the most urgent first
 }
 
 // unattendedFor lists what acts in all tenants in which the person has a role and is not disabled.
@@ -38,6 +39,9 @@ func (a *Approval) unattendedFor(ctx context.Context, who *identity) (all unatte
 		return all, err
 	}
 	if all.Samples, err = a.env.Ledger.Samples(ctx, tenants, roles, unattendedListed); err != nil {
+		return all, err
+	}
+	if all.Glass, err = a.glassFor(ctx, who, tenants, roles); err != nil {
 		return all, err
 	}
 	hidden := func(u ledger.Unattended) bool { return !a.tenant(u.TenantID).sees(who, &u) }

@@ -256,7 +256,7 @@ func (w *web) decideOne(r *http.Request, who *identity, item, decision, reason s
 		return bad(nil, now.Why+" Nothing was decided.")
 	}
 	card := now.View.Card
-	b := ballot{Tenant: w.a.tenant(card.TenantID), Card: card, Decision: decision, Reason: reason}
+	b := ballot{Tenant: w.a.tenant(card.TenantID), Card: card, Decision: decision, Reason: reason, Together: true}
 	if b.CommandID, b.Shown, err = formIDs(parts[1], parts[2]); err != nil {
 		return bad(now.View, "The form was incomplete. Nothing was decided.")
 	}

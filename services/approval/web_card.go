@@ -36,6 +36,12 @@ type cardPage struct {
 	Within   time.Duration // how long a better proposal is then awaited
 	Withdraw bool
 	TakeBack bool // it was approved and is certainly not sent yet
+
+	BreakGlass  bool          // approving alone is offered
+	GlassWithin time.Duration // how long others then have to look at it
+	GlassHint   string        // what stands in the way of that, and can be put right
+	GlassSignIn string        // where
+	Judge       bool          // somebody approved it alone, and the person may say whether that was right
 }
 
 // cardPage shows one request. To whoever may not see it, there is none.
@@ -70,7 +76,7 @@ func (w *web) card(r *http.Request, who *identity, t *tenant, card *ledger.Card,
 		return w.failure(err)
 	}
 	w.offer(p, t)
-	if p.Open {
+	if p.Open || p.BreakGlass || p.Judge {
 		w.putShown(r.Context(), card.ApprovalID, shownOf(v, p))
 	}
 	return &reply{Status: status, title: "Request: " + human(card.ActionType), name: "card", data: p, eye: v.Eye,
@@ -147,9 +153,11 @@ func (w *web) offer(p *cardPage, t *tenant) {
 	waits := p.View.State == "pending"
 	p.Withdraw = waits && t.mayWithdraw(p.Who, card)
 	p.TakeBack = card.RunState == ledger.RunApproved && slices.ContainsFunc(card.Effects, ledger.EffectView.Unsent)
+	p.Judge = card.Glass != nil && card.Glass.Verdict == "" && t.mayJudgeGlass(p.Who, card) == nil
 	if !waits || p.Mine != nil {
 		return
 	}
+	w.offerGlass(p, t)
 	p.Open, p.Approve = true, p.View.Eye.Cut == 0
 	revisions := t.revisions(card)
 	p.SendBack, p.Within = revisions.Left(card.Revision), revisions.Within

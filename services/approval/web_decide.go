@@ -48,7 +48,7 @@ func (w *web) fromShown(r *http.Request, who *identity, b *ballot) (problem stri
 		return "This is not the page that you were shown last. Nothing was decided: look at it as it is now, then decide."
 	case ok && waits && page.Target != targetShown(b.Card.Reading):
 		return "What the target holds has changed since you were shown it. Nothing was decided: look at it as it is now, then decide."
-	case page.Cut && b.Decision == ledger.Approve:
+	case page.Cut && (b.Decision == ledger.Approve || b.Decision == ledger.BreakGlass):
 		return "A value was not shown whole. Nothing was decided: open the full values, then decide."
 	}
 	b.PageDigest, b.Seen = page.Digest, page.seen(b.Card.Reading)
@@ -92,6 +92,9 @@ func (w *web) decided(r *http.Request, who *identity, b *ballot, voted ledger.Vo
 func counted(b *ballot, voted ledger.Voted) string {
 	switch voted.Result {
 	case ledger.VoteApproved:
+		if b.Decision == ledger.BreakGlass {
+			return "Approved alone. What you saw is queued. Others are told now, and look at it afterwards."
+		}
 		return "Approved. What you saw is queued, and has to be executed within " + span(b.Card.ExecuteWithin) + "."
 	case ledger.VoteRejected:
 		return "Rejected. The run has ended and nothing is sent."
@@ -127,7 +130,7 @@ func (w *web) notDecided(r *http.Request, who *identity, b *ballot, err error) *
 	case codeReason, codeReasonLong, codeBadDecision:
 		return w.card(r, who, b.Tenant, b.Card, http.StatusUnprocessableEntity, no.Detail+" Nothing was decided.",
 			b.Reason)
-	case codeNotYourLink:
+	case codeNotYourLink, codeNotByLink:
 		return w.card(r, who, b.Tenant, b.Card, http.StatusForbidden, no.Detail, b.Reason).
 			with(w.linkCookie(id, "", -1))
 	}

@@ -186,13 +186,19 @@ func (w *web) look(ctx context.Context, who *identity, q asked, list string, mos
 
 func ptr[T any](v T) *T { return &v }
 
-// row is one line as the person is shown it.
-func (w *web) row(who *identity, one *ledger.Listed, at place) queueRow {
-	t := w.a.tenant(one.TenantID)
+// listedCard is what a list tells of a card: enough to say who may decide.
+func listedCard(one *ledger.Listed) *ledger.Card {
 	card := &ledger.Card{ApprovalSummary: one.ApprovalSummary, SentBy: one.SentBy, Cast: one.Cast}
 	if one.CorrectedBy != "" {
 		card.Corrects = &ledger.CorrectionView{By: one.CorrectedBy}
 	}
+	return card
+}
+
+// row is one line as the person is shown it.
+func (w *web) row(who *identity, one *ledger.Listed, at place) queueRow {
+	t := w.a.tenant(one.TenantID)
+	card := listedCard(one)
 	row := queueRow{Listed: one, Quorum: t.termsOf(card).Quorum, State: stateNow(&one.ApprovalSummary), mark: at.String()}
 	if len(w.a.tenants) > 1 {
 		row.Tenant = t.DisplayName

@@ -84,6 +84,9 @@ func wordsOf(s ledger.Step, f facts) string {
 	case ledger.StepPropose:
 		return "Proposed the change" + ifSaid(", revision ", f.text("revision"))
 	case ledger.StepTell:
+		if f.text("kind") == ledger.NoticeBreakGlass {
+			return "Told people that it was approved alone (break-glass)"
+		}
 		return "Told the reviewers of the " + human(f.text("kind"))
 	case ledger.StepSend:
 		return "Began attempt " + f.text("attempt") + " to carry it out"
@@ -96,6 +99,10 @@ func wordsOf(s ledger.Step, f facts) string {
 		return "Looked whether it was done: " + human(f.text("verdict")) + receiptWords(f)
 	case "authorize", "ask_human", "deny":
 		return stepWords[s.What] + ifSaid(", by policy version ", brief(f.text("policy_version")))
+	case "approve":
+		if f.text("decision") == ledger.BreakGlass {
+			return "Approved it alone (break-glass), and it is queued"
+		}
 	case "vote":
 		return "Approved it; more people have to approve (" + f.text("votes") + " of " + f.text("quorum") + ")"
 	}
@@ -154,6 +161,7 @@ var stepWords = map[string]string{
 	"lapse":            "Nobody brought a better proposal in time, and the run ended",
 	"take_back":        "Took it back before anything was sent, and the run ended",
 	"judge_sample":     "Looked at it afterwards and said whether it was right",
+	"judge_glass":      "Looked at what was approved alone and said whether it was right",
 	"withdraw":         "Withdrew the request, and the run ended",
 	"expire":           "Time ran out",
 	"refuse_vote":      "Tried to decide and was turned away",

@@ -61,10 +61,13 @@ func (w *web) cardState(r *http.Request, who *identity) (string, any, error) {
 	return cardMark(card), map[string]any{"text": became(card, strings.HasPrefix(r.Header.Get("If-None-Match"), `"pending.`))}, nil
 }
 
-// cardMark changes when the request has been decided, voted on, or has run on.
+// cardMark changes when the request has been decided, voted on, or looked at afterwards, or has run on.
 func cardMark(card *ledger.Card) string {
-	return url.PathEscape(fmt.Sprintf("%s.%d.%s.%s", stateNow(&card.ApprovalSummary), len(card.Cast), card.RunState,
-		ledger.ExecutionStatus(card.Effects)))
+	mark := fmt.Sprintf("%s.%d.%s.%s", stateNow(&card.ApprovalSummary), len(card.Cast), card.RunState, ledger.ExecutionStatus(card.Effects))
+	if card.Glass != nil {
+		mark += "." + card.Glass.Verdict
+	}
+	return url.PathEscape(mark)
 }
 
 // became says where a request stands, to somebody whose page showed it as waiting, or as decided already.

@@ -16,6 +16,7 @@ var pageFuncs = template.FuncMap{
 	"until": until,
 	"since": func(now, then time.Time) string { return since(now, then) },
 	"human": human,
+	"made":  made,
 
 	"postcondition": postcondition,
 }
@@ -109,6 +110,14 @@ func since(now, then time.Time) string {
 		return "in the future: " + span(then.Sub(now)) + " from now"
 	}
 	return span(now.Sub(then)) + " old"
+}
+
+// made is a decision as people read it.
+func made(decision string) string {
+	if decision == ledger.BreakGlass {
+		return "approved alone (break-glass)"
+	}
+	return decision
 }
 
 // human is a word of the ledger as people read it.

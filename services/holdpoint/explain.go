@@ -66,6 +66,13 @@ type explained struct {
 			Channel         string
 			At              time.Time `json:"decided_at"`
 		}
+		Glass *struct {
+			By       string    `json:"broken_by_id"`
+			ReviewBy time.Time `json:"review_by"`
+			Verdict  string
+			Reviewer string `json:"reviewer_id"`
+			Reason   string
+		} `json:"break_glass"`
 	}
 	Effects []struct {
 		Operation  string `json:"operation_id"`
@@ -126,6 +133,13 @@ func explain(out io.Writer, all json.RawMessage, raw bool) error {
 			p.line("          %s at %s by %s (%s#%s), as %s, over %s%s", v.Decision, stamp(v.At), v.Reviewer, v.Issuer, v.Subject,
 				strings.Join(v.Authority.Roles, ", "), v.Channel, after(": ", v.Reason))
 			p.line("          on intent %s", v.Hash)
+		}
+		if g := a.Glass; g != nil {
+			said := "nobody else has looked at it yet"
+			if g.Verdict != "" {
+				said = g.Verdict + ", says " + g.Reviewer + after(": ", g.Reason)
+			}
+			p.line("          approved alone (break-glass) by %s, to be looked at by %s: %s", g.By, stamp(g.ReviewBy), said)
 		}
 	}
 	if len(e.Effects) == 0 {
