@@ -70,6 +70,16 @@ func TestComplaintsNameTheirPlaceInTheFile(t *testing.T) {
     when: 'proposed_change.amount > thresholds.limt && decimal("1,5") > 1'
     route: reject
     reason: Why.
+  - id: unordered
+    action: payment.refund
+    when: '{"a": 1, "b": 2}.map(k, k)[0] == "a"'
+    route: auto
+    reason: Why.
+  - id: lookup
+    action: payment.refund
+    when: '{"EUR": 1, "USD": 2}[proposed_change.currency] == 1 && [1, 2].size() == 2'
+    route: auto
+    reason: Why.
 `
 	tenant := exampleWith(t, map[string]string{"policy.yaml": file})
 	_, err := New(tenant)
@@ -85,11 +95,14 @@ func TestComplaintsNameTheirPlaceInTheFile(t *testing.T) {
 		{26, "'\n", "unfinished: when is not a CEL expression: it ends too early"},
 		{31, "thresholds.limt", "typed: when reads thresholds.limt, which action payment.refund does not declare, allowed: " +
 			"needs_lead, refused"},
+		{36, "{", "unordered: when holds a map of several entries and loops; "},
 		{31, "decimal(", "typed: when cannot be evaluated: decimal() was given a text that is not a plain decimal number"},
 	} {
 		column := 1 + strings.Index(lines[tc.line-1]+"\n", tc.at)
 		require.ErrorContains(t, err, fmt.Sprintf("%spolicy.yaml:%d:%d: rule %s", demo, tc.line, column, tc.says))
 	}
+
+	require.NotContains(t, err.Error(), "rule lookup", "a map that nothing loops over has one answer")
 
 	t.Run("WhatOnlyAnAutoRuleCannotRead", func(t *testing.T) {
 		t.Parallel()

@@ -77,12 +77,17 @@ func inspect(tree *ast.AST, r *config.Rule, actions map[string]*action) error {
 		found = append(found, refusal(r, placeOf(tree, r, e), format, args...))
 	}
 	auto := r.Route == config.RouteAuto
+	loops := nesting(tree.Expr()) > 0
 	ast.PreOrderVisit(tree.Expr(), ast.NewExprVisitor(func(e ast.Expr) {
 		if f, ok := literal(e).(types.Double); ok {
 			refuse(e, "holds the float %v, which is not exact; write decimal(\"%v\")", f, f)
 		}
 		if e.Kind() == ast.IdentKind && e.AsIdent() == "uncertainty" && r.Route == config.RouteAuto {
 			refuse(e, "reads uncertainty, which the model states itself and which can only make a route stricter (M6)")
+		}
+		if loops && e.Kind() == ast.MapKind && e.AsMap().Size() > 1 {
+			refuse(e, "holds a map of several entries and loops; a loop takes such a map in any order, so that one input could be decided in "+
+				"several ways (P2); write a list")
 		}
 		if err := badLiteral(e); err != nil {
 			refuse(e, "cannot be evaluated: %v", err)
