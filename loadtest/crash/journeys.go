@@ -122,6 +122,7 @@ var journeys = map[string][]journey{
 
 	"operator/resolve":         {{name: "effect held as unauthorized", keyed: true, run: resolveHeld}},
 	"operator/set_kill_switch": {{name: "effect while the switch is closed", run: closeSwitch}},
+	"operator/recall":          {{name: "effect of a recalled draft", run: recallDraft}},
 	"operator/activate_policy": {{name: "event under a policy that is rolled back", run: activatePolicy}},
 	"operator/settle_parked":   {{name: "parked event, corrected", run: replayParked}},
 }

@@ -7,7 +7,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
 
+	"github.com/google/uuid"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/holdpoint/holdpoint/loadtest/sandbox"
@@ -68,6 +70,26 @@ func closeSwitch(ctx context.Context, t *trial) error {
 		err = errors.New("the provider has a write that the closed switch should have stopped (D9)")
 	}
 	return errors.Join(err, t.mustOperate(ctx, append([]string{"kill-switch", "open"}, on...)...))
+}
+
+// recallDraft recalls what the suite's workflow drafts from now on, on the way over a dead operator's command, sees that an event is
+// held that comes while it stands, and lets it go again (D16).
+func recallDraft(ctx context.Context, t *trial) error {
+	id := uuid.NewString()
+	start := append([]string{"recall", "start", "--tenant", tenant, "--id", id, "--workflow", "crm-enrichment@3",
+		"--since", time.Now().UTC().Format(time.RFC3339)}, accountable...)
+	if err := t.verb(ctx, start...); err != nil {
+		return err
+	}
+	if err := t.deliver(ctx); err != nil {
+		return err
+	}
+	err := t.until(ctx, "the effect to be held", "e.state = 'held' and e.hold_reason = 'recalled' and not e.maybe_sent")
+	writes, readErr := t.provider.Writes(ctx, sandbox.Filter{Reference: t.operation})
+	if err = errors.Join(err, readErr); err == nil && len(writes) > 0 {
+		err = errors.New("the provider has a write whose draft was recalled (D16)")
+	}
+	return errors.Join(err, t.mustOperate(ctx, append([]string{"recall", "lift", id, "--tenant", tenant}, accountable...)...))
 }
 
 // activatePolicy makes another policy the active one, on the way over a dead operator's command, has an event decided under it, and

@@ -60,6 +60,7 @@ var commitSQL = map[string]string{
 	"reconciler/record_readings": "insert into readings ",
 	"operator/resolve":           "update effects e set state = m.to_state",
 	"operator/set_kill_switch":   "insert into kill_switch_changes ",
+	"operator/recall":            "insert into recalls ",
 	"operator/activate_policy":   readsActivePolicy,
 	"operator/settle_parked":     "update parked_messages set state",
 }

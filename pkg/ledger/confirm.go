@@ -23,20 +23,20 @@ type Leave struct {
 	AskedAt time.Time
 }
 
-const confirmSQL = `
+var confirmSQL = `
 select i.ord,
   coalesce(e.state = $7 and e.lease_owner = i.owner and e.attempts = i.attempt and e.lease_expires_at > clock_timestamp() + interval '1 second', false),
   (select s.scope || ' ' || s.scope_key || ' (' || s.changed_by || ': ' || s.reason || ')' from kill_switches s where s.closed and (
     s.scope = 'global' or s.scope = 'tenant' and s.scope_key = i.tenant_id
     or s.scope = 'action_type' and s.scope_key = i.tenant_id || '/' || e.action_type
-    or s.scope = 'connector' and s.scope_key = i.tenant_id || '/' || e.connector) limit 1)
+    or s.scope = 'connector' and s.scope_key = i.tenant_id || '/' || e.connector) limit 1), ` + standingRecallSQL("e") + `
 from unnest($1::text[], $2::uuid[], $3::int[], $4::int[], $5::int[], $6::uuid[]) with ordinality
   as i(tenant_id, run_id, revision, ordinal, attempt, owner, ord)
 left join effects e using (tenant_id, run_id, revision, ordinal)`
 
-// Confirm asks leave to send: is the lease still the caller's, and is every switch open? It shares the lock that closing a switch
-// takes alone, so leave that was granted before a switch closed is known to that switch's second of grace, and none is granted
-// after. If it cannot be read, nothing is sent (D9).
+// Confirm asks leave to send: is the lease still the caller's, is every switch open, and has nobody recalled the draft (D16)? It
+// shares the lock that closing a switch takes alone, so leave that was granted before a switch closed is known to that switch's
+// second of grace, and none is granted after. If it cannot be read, nothing is sent (D9).
 func (l *Ledger) Confirm(ctx context.Context, fences []Fence) ([]Leave, error) {
 	leaves := make([]Leave, len(fences))
 	asked := time.Now()
@@ -56,10 +56,12 @@ func (l *Ledger) Confirm(ctx context.Context, fences []Fence) ([]Leave, error) {
 	}
 	var ord int
 	var owned bool
-	var stopped *string
-	_, err = pgx.ForEachRow(rows, []any{&ord, &owned, &stopped}, func() error {
-		leaves[ord-1] = Leave{Granted: owned && stopped == nil, AskedAt: asked}
+	var stopped, recalled *string
+	_, err = pgx.ForEachRow(rows, []any{&ord, &owned, &stopped, &recalled}, func() error {
+		leaves[ord-1] = Leave{Granted: owned && stopped == nil && recalled == nil, AskedAt: asked}
 		switch {
+		case recalled != nil:
+			leaves[ord-1].Reason = "its draft was recalled by " + *recalled
 		case stopped != nil:
 			leaves[ord-1].Reason = "the kill switch is closed: " + *stopped
 		case !owned:

@@ -69,6 +69,7 @@ type Leased struct {
 	SentDigest    []byte    // of the first request known to have left, nil where there is none; a later one must be the same
 	ExecuteBy     time.Time
 	Now           time.Time // the database's clock at the lease
+	Recalled      string    // who has recalled its draft, and why; "" where nobody has (D16)
 	StoppedRules  []string  // of those that let it act, the ones whose exceptions were stopped since (P4)
 }
 
@@ -235,14 +236,14 @@ select count(*) from leased`
 
 // leasedSQL reads what a lease took, from the rows themselves: a lease that is repeated because the answer to its COMMIT was
 // lost finds its effects in the same way.
-const leasedSQL = `
+var leasedSQL = `
 select l.tenant_id, l.run_id, l.revision, l.ordinal, l.attempts, t.switch_epoch, l.maybe_sent, l.first_sent_at,
   r.idempotency_key, r.correlation_id, r.traceparent, l.action_type, l.connector, l.operation, l.target_system, l.target_record,
   l.intent_hash, n.canonical, coalesce(d.policy_version, ''), f.started_at,
   case when l.attempts > 1 then (select s.request_digest from effect_attempts s where s.tenant_id = i.tenant_id
     and s.run_id = i.run_id and s.revision = i.revision and s.ordinal = i.ordinal and s.sent and s.request_digest is not null
     order by s.attempt limit 1) end,
-  l.execute_by, clock_timestamp(), array(
+  l.execute_by, clock_timestamp(), ` + standingRecallSQL("l") + `, array(
     select c.rule_id from exception_uses u join exception_classes c using (class_id)
     where u.tenant_id = i.tenant_id and u.run_id = i.run_id and u.intent_hash = l.intent_hash and c.stopped_at is not null)
 from unnest($1::text[], $2::uuid[], $3::int[], $4::int[]) as i(tenant_id, run_id, revision, ordinal)
@@ -311,13 +312,15 @@ func collectLeased(rows pgx.Rows, err error) ([]Leased, error) {
 
 func scanLeased(row pgx.CollectableRow) (e Leased, err error) {
 	var firstSent *time.Time
+	var recalled *string
 	var hash []byte
 	err = row.Scan(&e.TenantID, &e.RunID, &e.Revision, &e.Ordinal, &e.Attempt, &e.Epoch, &e.MaybeSent, &firstSent, &e.RunKey,
 		&e.CorrelationID, &e.TraceParent, &e.ActionType, &e.Connector, &e.Operation, &e.TargetSystem, &e.TargetRecord, &hash,
-		&e.Canonical, &e.PolicyVersion, &e.FirstAttempt, &e.SentDigest, &e.ExecuteBy, &e.Now, &e.StoppedRules)
+		&e.Canonical, &e.PolicyVersion, &e.FirstAttempt, &e.SentDigest, &e.ExecuteBy, &e.Now, &recalled, &e.StoppedRules)
 	copy(e.IntentHash[:], hash)
-	if firstSent != nil {
-		e.FirstSentAt = *firstSent
+	e.FirstSentAt = orZero(firstSent)
+	if recalled != nil {
+		e.Recalled = *recalled
 	}
 	if err != nil {
 		return e, fmt.Errorf("read leased effect: %w", err)

@@ -162,6 +162,8 @@ var Moves = []Move{
 	{Name: "confirm_not_done", Record: EffectRecord, From: []string{EffectUnknown, EffectHeld}, To: EffectPending, By: []string{Operator}},
 	{Name: "dispute", Record: EffectRecord, From: []string{EffectUnknown, EffectAccepted, EffectHeld}, To: EffectHeld,
 		By: []string{Operator}},
+	{Name: "recall", Record: EffectRecord, From: []string{EffectPending}, To: EffectHeld, By: []string{Operator}},
+	{Name: "release", Record: EffectRecord, From: []string{EffectHeld}, To: EffectPending, By: []string{Operator}},
 	{Name: "give_up", Record: EffectRecord, From: []string{EffectPending, EffectUnknown, EffectHeld}, To: EffectFailed,
 		By: []string{Operator}},
 }

@@ -42,6 +42,7 @@ var commits = map[string][]string{
 	"record_readings":  {Reconciler},
 	"resolve":          {Operator},
 	"set_kill_switch":  {Operator},
+	"recall":           {Operator},
 	"activate_policy":  {Policy, Operator},
 	"sweep":            {Relay},
 	"park":             {Intake, Policy, Dispatcher},

@@ -76,6 +76,9 @@ func (d *Dispatcher) attempt(ctx context.Context, a *attempt) (s ledger.Settleme
 	if err != nil {
 		return d.hold(a, err)
 	}
+	if a.Recalled != "" {
+		return d.recalled(a)
+	}
 	declared, found := a.target.conn.Declared(a.Operation)
 	if !found {
 		return d.hold(a, fmt.Errorf("connector %s no longer declares the operation %s", a.Connector, a.Operation))

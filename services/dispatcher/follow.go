@@ -91,6 +91,15 @@ func (d *Dispatcher) hold(a *attempt, why error) ledger.Settlement {
 	}
 }
 
+// recalled keeps an effect whose draft somebody has recalled, until the recall is lifted (D16). Nothing was sent in this attempt.
+func (d *Dispatcher) recalled(a *attempt) ledger.Settlement {
+	d.env.Log.Info("an effect is held: its draft was recalled", "operation", a.OperationID(), "tenant", a.TenantID, "by", a.Recalled)
+	return ledger.Settlement{
+		Move: "hold", HoldReason: ledger.HoldRecalled, NextCheck: ledger.Never, Note: "Its draft was recalled by " + a.Recalled,
+		Outcome: a.report(connector.Result{Class: outcome.NotSent, Detail: "held: its draft was recalled by " + a.Recalled}),
+	}
+}
+
 // conflict takes a version conflict of a first, certain attempt back to people, with both versions (D5).
 func (d *Dispatcher) conflict(
 	ctx context.Context, a *attempt, s *intent.Snapshot, op connector.Operation, result connector.Result,

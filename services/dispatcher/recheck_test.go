@@ -287,3 +287,25 @@ func TestWhatIsSentIsWhatWasHashed(t *testing.T) {
 		b.requireNothingSent("panic")
 	})
 }
+
+// TestRecalled is D16 at the dispatcher: what somebody has recalled is held when it would be sent.
+func TestRecalled(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	r := ledger.Recall{ID: uuid.New(), TenantID: "demo", WorkflowVersion: "crm-enrichment@3", By: "olga", Reason: "it invents cities"}
+	require.NoError(t, b.Operator.StartRecall(t.Context(), r))
+	b.Authorize(b.Contact("k"))
+	b.request()
+	e := b.Look("k")
+	require.Equal(t, []string{ledger.EffectHeld, ledger.HoldRecalled}, []string{e.State, e.HoldReason})
+	require.False(t, e.MaybeSent)
+	require.Empty(t, b.Writes("k"))
+	require.Contains(t, b.Attempts("k")[0].Detail, "its draft was recalled by olga: it invents cities")
+	require.NoError(t, b.Operator.LiftRecall(t.Context(), r.TenantID, r.ID, "olga", "fixed"))
+	n, err := b.Operator.ReleaseRecalled(t.Context(), r.TenantID, r.ID, 10)
+	require.NoError(t, err)
+	require.Equal(t, 1, n)
+	b.request()
+	require.Equal(t, ledger.EffectCompleted, b.Look("k").State)
+	require.Len(t, b.Writes("k"), 1)
+}
