@@ -77,6 +77,7 @@ var journeys = map[string][]journey{
 	"relay/sweep":       {{name: "run that policy never heard of", run: sweep}},
 	"relay/observe":     {{name: "event that the broker lost", run: observe}},
 	"relay/partitions":  {{name: "start", run: start}},
+	"relay/mark":        {{name: "start", run: start}},
 
 	"policy/decide":          {{name: "intent", keyed: true, run: waiting("policy")}},
 	"policy/inbox":           {{name: "second event of one intent", run: toldTwice}},
@@ -123,6 +124,7 @@ var journeys = map[string][]journey{
 	"operator/resolve":         {{name: "effect held as unauthorized", keyed: true, run: resolveHeld}},
 	"operator/set_kill_switch": {{name: "effect while the switch is closed", run: closeSwitch}},
 	"operator/recall":          {{name: "effect of a recalled draft", run: recallDraft}},
+	"operator/restore":         {{name: "effect while a restore stands", run: declareRestore}},
 	"operator/activate_policy": {{name: "event under a policy that is rolled back", run: activatePolicy}},
 	"operator/settle_parked":   {{name: "parked event, corrected", run: replayParked}},
 }

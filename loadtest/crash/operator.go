@@ -92,6 +92,22 @@ func recallDraft(ctx context.Context, t *trial) error {
 	return errors.Join(err, t.mustOperate(ctx, append([]string{"recall", "lift", id, "--tenant", tenant}, accountable...)...))
 }
 
+// declareRestore says that the database was put back, on the way over a dead operator's command: an event that comes while that stands is
+// looked for, and then sent once (D17).
+func declareRestore(ctx context.Context, t *trial) error {
+	id := uuid.NewString()
+	declare := append([]string{"restore", "declare", "--id", id, "--backup-at", time.Now().Add(-time.Minute).UTC().Format(time.RFC3339)},
+		accountable...)
+	if err := t.verb(ctx, declare...); err != nil {
+		return err
+	}
+	if err := t.deliver(ctx); err != nil {
+		return err
+	}
+	err := t.until(ctx, "the effect to be looked for", "e.restore_id = '"+id+"' and e.lookups > 0")
+	return errors.Join(err, t.mustOperate(ctx, append([]string{"restore", "lift", id}, accountable...)...))
+}
+
 // activatePolicy makes another policy the active one, on the way over a dead operator's command, has an event decided under it, and
 // rolls it back (P7).
 func activatePolicy(ctx context.Context, t *trial) error {

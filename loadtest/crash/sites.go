@@ -31,6 +31,7 @@ var commitSQL = map[string]string{
 	"relay/observe":              "insert into broker_epochs ",
 	"relay/acknowledge":          "update broker_epochs set last_seq = greatest",
 	"relay/partitions":           "select maintain_partitions(",
+	"relay/mark":                 "update database_mark set seq = seq + 1",
 	"policy/inbox":               "insert into inbox (consumer, event_id)\nselect $1, event_id from",
 	"policy/decide":              "insert into policy_decisions ",
 	"policy/park":                "insert into parked_messages ",
@@ -61,6 +62,7 @@ var commitSQL = map[string]string{
 	"operator/resolve":           "update effects e set state = m.to_state",
 	"operator/set_kill_switch":   "insert into kill_switch_changes ",
 	"operator/recall":            "insert into recalls ",
+	"operator/restore":           "insert into restores ",
 	"operator/activate_policy":   readsActivePolicy,
 	"operator/settle_parked":     "update parked_messages set state",
 }

@@ -103,7 +103,7 @@ func WakeSubject(who string) string { return "holdpoint.wake." + who }
 
 // NewTopology is the installation of the given tenants (lower-case slugs). Change sizes and replicas in the result.
 func NewTopology(tenants []string) Topology {
-	t := Topology{Streams: []Stream{internalStream()}}
+	t := Topology{Streams: []Stream{internalStream(), markStream()}}
 	for _, tenant := range tenants {
 		t.Streams = append(t.Streams, ingressStream(tenant), eventsStream(tenant), execStream(tenant))
 	}

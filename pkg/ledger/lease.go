@@ -44,6 +44,9 @@ type LeaseRequest struct {
 	// whose time has come fill the rest. A connector that is not named takes nothing.
 	Free map[string]int
 	Due  bool
+	// Heard is the highest mark that the bus has heard of. A database that does not have it was put back in time, and gives out nothing
+	// until it knows that (D17).
+	Heard int64
 }
 
 // Leased is an effect that this process alone may send, until its lease ends.
@@ -75,7 +78,8 @@ type Leased struct {
 
 // Lease takes effects for sending: their attempt rows are committed when it returns (D3). No effect is leased whose kill switch
 // is closed (D9), whose execute-by has passed, whose former owner reported something that was not read yet (D7), or whose
-// target has another effect in flight, accepted or unknown (R8), or that people can still take back (D14).
+// target has another effect in flight, accepted or unknown (R8), or that people can still take back (D14). While a restore stands,
+// what was not looked for yet becomes unknown instead, which is to look for it first (D17).
 func (l *Ledger) Lease(ctx context.Context, req LeaseRequest) ([]Leased, error) {
 	req.Requested = slices.Clone(req.Requested)
 	slices.SortFunc(req.Requested, EffectKey.compare)
@@ -194,7 +198,10 @@ with input as materialized (
 ), clock as materialized (select clock_timestamp() as now),
 epoch as materialized (select epoch from kill_switch_epoch),
 closed as materialized (select scope, scope_key from kill_switches where closed),
-sendable as materialized (
+restored as materialized (
+  select r.restore_id, r.backup_at from restores r cross join clock c
+  where r.lifted_at is null and r.ends_at > c.now order by r.detected_at desc limit 1
+), sendable as materialized (
   select e.tenant_id, e.run_id, e.revision, e.ordinal, e.target_system, e.target_record, e.created_at, i.ord,
     (select 1 from effects o where o.tenant_id = e.tenant_id and o.target_system = e.target_system
         and o.target_record = e.target_record and o.state in ('sending', 'unknown', 'accepted')
@@ -203,13 +210,15 @@ sendable as materialized (
         or s.scope = 'tenant' and s.scope_key = e.tenant_id
         or s.scope = 'action_type' and s.scope_key = e.tenant_id || '/' || e.action_type
         or s.scope = 'connector' and s.scope_key = e.tenant_id || '/' || e.connector)
-    and not e.unread_outcome and e.execute_by > c.now and (e.not_before is null or e.not_before <= c.now) as ok
+    and not e.unread_outcome and e.execute_by > c.now and (e.not_before is null or e.not_before <= c.now)
+    and (select seq from database_mark) >= $10 as ok,
+    exists (select from restored r where r.restore_id is distinct from e.restore_id) as unasked
   from input i cross join clock c cross join lateral (
     select * from effects e
     where e.tenant_id = i.tenant_id and e.run_id = i.run_id and e.revision = i.revision and e.ordinal = i.ordinal limit 1
   ) e
 ), checked as materialized (
-  select tenant_id, run_id, revision, ordinal,
+  select tenant_id, run_id, revision, ordinal, unasked,
     ok and row_number() over (partition by tenant_id, target_system, target_record, ok order by created_at, ord) = 1 as ok
   from sendable
 ), leased as (
@@ -217,9 +226,16 @@ sendable as materialized (
     next_check_at = c.now + make_interval(secs => $7),
     attempts = e.attempts + 1, updated_at = c.now
   from checked k cross join clock c
-  where k.ok and e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.revision and e.ordinal = k.ordinal
+  where k.ok and not k.unasked and e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.revision and e.ordinal = k.ordinal
     and e.state = any($8)
   returning e.*
+), doubted as (
+  update effects e set state = 'unknown', restore_id = r.restore_id, maybe_sent = true, absences = 0, unknown_since = c.now,
+    first_sent_at = least(e.first_sent_at, r.backup_at), next_check_at = c.now, updated_at = c.now
+  from checked k cross join clock c cross join restored r
+  where k.ok and k.unasked and e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.revision and e.ordinal = k.ordinal
+    and e.state = any($8)
+  returning e.tenant_id, e.run_id, e.revision, e.ordinal, r.restore_id
 ), postponed as (
   update effects e set next_check_at = c.now + interval '1 second'
   from checked k cross join clock c
@@ -231,6 +247,10 @@ sendable as materialized (
   insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state, detail)
   select tenant_id, run_id, $9, 'lease', 'pending', $5, jsonb_build_object('operation_id', operation_id, 'attempt', l.attempts)
   from leased l
+), audit_doubt as (
+  insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state, detail)
+  select tenant_id, run_id, $9, 'doubt', 'pending', 'unknown', jsonb_build_object('revision', revision, 'ordinal', ordinal,
+    'restore_id', restore_id, 'note', 'The database was put back to a backup: it is looked for before it is sent.') from doubted
 )
 select count(*) from leased`
 
@@ -276,7 +296,7 @@ func leaseRows(ctx context.Context, tx pgx.Tx, req LeaseRequest, keys []EffectKe
 	move := effectMove("lease")
 	args := keyColumns(keys)
 	batch := &pgx.Batch{}
-	batch.Queue(leaseSQL, append(args, move.To, req.Owner, seconds(req.Duration), move.From, Dispatcher)...)
+	batch.Queue(leaseSQL, append(args, move.To, req.Owner, seconds(req.Duration), move.From, Dispatcher, req.Heard)...)
 	batch.Queue(leasedSQL, append(args, move.To, req.Owner)...)
 	results := tx.SendBatch(ctx, batch)
 	defer results.Close()

@@ -150,7 +150,7 @@ var Moves = []Move{
 	{Name: "verify_again", Record: EffectRecord, From: []string{EffectAccepted}, To: EffectAccepted, By: []string{Reconciler}},
 	{Name: "confirm", Record: EffectRecord, From: []string{EffectAccepted}, To: EffectCompleted, By: []string{Reconciler}},
 	{Name: "mismatch", Record: EffectRecord, From: []string{EffectAccepted}, To: EffectHeld, By: []string{Reconciler}},
-	{Name: "doubt", Record: EffectRecord, From: []string{EffectPending}, To: EffectUnknown, By: []string{Reconciler}},
+	{Name: "doubt", Record: EffectRecord, From: []string{EffectPending}, To: EffectUnknown, By: []string{Dispatcher, Reconciler}},
 	{Name: "look", Record: EffectRecord, From: []string{EffectUnknown}, To: EffectUnknown, By: []string{Reconciler}},
 	{Name: "retry_same_key", Record: EffectRecord, From: []string{EffectUnknown}, To: EffectPending, By: []string{Reconciler}},
 	{Name: "prove_absent", Record: EffectRecord, From: []string{EffectUnknown}, To: EffectPending, By: []string{Reconciler}},

@@ -43,6 +43,8 @@ var commits = map[string][]string{
 	"resolve":          {Operator},
 	"set_kill_switch":  {Operator},
 	"recall":           {Operator},
+	"mark":             {Relay},
+	"restore":          {Operator},
 	"activate_policy":  {Policy, Operator},
 	"sweep":            {Relay},
 	"park":             {Intake, Policy, Dispatcher},

@@ -35,14 +35,18 @@ type attempt struct {
 // now is the database's clock, carried on by our own: it is at most a round trip behind.
 func (a *attempt) now() time.Time { return a.Now.Add(time.Since(a.taken)) }
 
+func wakeUp(loop chan<- struct{}) {
+	select {
+	case loop <- struct{}{}:
+	default:
+	}
+}
+
 // send takes one leased effect to a recorded outcome.
 func (d *Dispatcher) send(ctx context.Context, a *attempt) {
 	defer func() {
 		if d.slots.release(slotOf(&a.Leased)) {
-			select {
-			case d.wake <- struct{}{}:
-			default:
-			}
+			wakeUp(d.wake)
 		}
 	}()
 	settlement := d.attempt(ctx, a)

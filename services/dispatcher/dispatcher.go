@@ -2,8 +2,9 @@
 // the first byte, makes one call, and records what it came to. A crash anywhere leaves an attempt row that says what
 // may have happened (D3).
 //
-// The life of one attempt, by file: door.go (an event asks) or lease.go (the poll finds it due), attempt.go, recheck.go
-// (what has changed since it was authorized), the connector's call, follow.go (what the outcome means), record.go.
+// The life of one attempt, by file: door.go (an event asks) or lease.go (the poll finds it due; heard.go: in a database that was not
+// put back in time), attempt.go, recheck.go (what has changed since it was authorized), the connector's call, follow.go (what the
+// outcome means), record.go.
 //
 // Where a program of the tenant's makes the call: executor.go (the command), call.go (leave), receipt.go (what it came to),
 // leave.go and peer.go (how its words come in), late.go (a receipt that nobody waits for any more).
@@ -61,6 +62,7 @@ type Dispatcher struct {
 	wake     chan struct{}
 	leasing  sync.Mutex // one lease at a time, so that each sees every free slot
 	slots    slots
+	heard    heard
 
 	executors *executors
 	inFlight  sync.WaitGroup
@@ -118,6 +120,9 @@ func (d *Dispatcher) Run(ctx context.Context) error {
 	err := service.RunAll(ctx, d.env.Log, d.settings.Drain,
 		service.Named{Name: "dispatcher events", Runner: eventDoor{d}},
 		service.Named{Name: "dispatcher policy versions", Runner: d.policies},
+		service.Named{Name: "dispatcher marks", Runner: service.Loop{
+			Name: "marks", Log: d.env.Log, Pause: heardPause, Once: d.hearMark,
+		}},
 		service.Named{Name: "dispatcher poll", Runner: service.Loop{
 			Name: "poll", Log: d.env.Log, Pause: pollPause, Gap: pollSpacing, Wake: d.wake, Once: d.poll,
 		}},

@@ -22,7 +22,8 @@ func (d *Dispatcher) lease(ctx context.Context, req ledger.LeaseRequest) error {
 	defer d.leasing.Unlock()
 	req.Owner, req.Duration = uuid.New(), d.leaseDuration()
 	req.Free = map[string]int{}
-	if d.settings.Enabled && !d.stopping.Load() {
+	req.Heard = d.heard.mark.Load()
+	if d.settings.Enabled && !d.stopping.Load() && d.heard.asked.Load() {
 		if err := d.policies.Fresh(ctx); err != nil {
 			return err
 		}

@@ -23,6 +23,7 @@ import (
 //	streams      5 s     has the broker lost something?
 //	sweep        2 s     has something not moved? At the latest every 30 s while policy has a backlog.
 //	lag          5 s     how far behind the relay is
+//	mark         2 s     is the database where the bus last heard of it?
 //	partitions   1 h     made a week ahead
 const (
 	idlePause     = 50 * time.Millisecond
@@ -31,6 +32,7 @@ const (
 	streamsPause  = 5 * time.Second
 	sweepPause    = 2 * time.Second
 	lagPause      = 5 * time.Second
+	markPause     = 2 * time.Second
 	partitionWait = time.Hour
 	batchSize     = 1000
 	sweepSize     = 500
@@ -59,6 +61,8 @@ type Relay struct {
 	lagRows   metric.Int64Gauge
 	lagAge    metric.Float64Gauge
 
+	keyWindow time.Duration // the longest memory of keys that a connector declares
+
 	swept    time.Time // the last sweep
 	idle     time.Duration
 	low      int64 // nothing below it was there at the last whole scan, but for late commits
@@ -77,7 +81,7 @@ func New(env *service.Env, settings Settings) (*Relay, error) {
 	}
 	r := &Relay{
 		env: env, settings: settings, store: outbox.New(env.Pool), publisher: env.Bus.NewPublisher(ledger.Relay),
-		topology: bus.NewTopology(tenants), wake: make(chan struct{}, 1), idle: idlePause,
+		topology: bus.NewTopology(tenants), wake: make(chan struct{}, 1), idle: idlePause, keyWindow: keyWindow(env.Config),
 	}
 	if settings.AckWait > 0 {
 		r.topology.SetAckWait(settings.AckWait)
@@ -114,6 +118,7 @@ func (r *Relay) Run(ctx context.Context) error {
 		loop("epochs", streamsPause, r.observe),
 		loop("sweep", sweepPause, r.sweep),
 		loop("lag", lagPause, r.lag),
+		loop("mark", markPause, r.mark),
 		loop("partitions", partitionWait, r.partitions),
 	)
 }

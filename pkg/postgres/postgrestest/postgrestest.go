@@ -38,7 +38,9 @@ type DB struct {
 	// URL is the superuser's address of the database.
 	URL string
 
-	t testing.TB
+	t    testing.TB
+	home *home
+	name string
 }
 
 // home is what the tests of one binary share.
@@ -68,7 +70,36 @@ func New(t testing.TB) *DB {
 			t.Errorf("postgrestest: drop the database: %v", err)
 		}
 	})
-	return &DB{URL: withDatabase(h.url, name), t: t}
+	return &DB{URL: withDatabase(h.url, name), t: t, home: h, name: name}
+}
+
+// Backup copies the database as it is now, once, and returns what puts it back to that. Both end every session with it; whoever comes
+// again meanwhile is refused.
+func (d *DB) Backup() (restore func()) {
+	d.t.Helper()
+	backup := d.name + "_backup"
+	d.alone("CREATE DATABASE " + backup + " TEMPLATE " + d.name + d.home.strategy)
+	d.t.Cleanup(func() {
+		if err := d.home.exec("DROP DATABASE IF EXISTS " + backup + " WITH (FORCE)"); err != nil {
+			d.t.Errorf("postgrestest: drop the backup: %v", err)
+		}
+	})
+	return func() {
+		d.t.Helper()
+		d.alone("DROP DATABASE "+d.name+" WITH (FORCE)", "CREATE DATABASE "+d.name+" TEMPLATE "+backup+d.home.strategy)
+	}
+}
+
+// alone runs statements while nobody is connected to the database.
+func (d *DB) alone(statements ...string) {
+	d.t.Helper()
+	all := append([]string{"ALTER DATABASE " + d.name + " ALLOW_CONNECTIONS false",
+		"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '" + d.name + "'"}, statements...)
+	for _, statement := range append(all, "ALTER DATABASE "+d.name+" ALLOW_CONNECTIONS true") {
+		if err := d.home.exec(statement); err != nil {
+			d.t.Fatalf("postgrestest: %s: %v", statement, err)
+		}
+	}
 }
 
 // Pool opens a pool whose sessions work as role ("" is the superuser); it is closed when the test ends.
