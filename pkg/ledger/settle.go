@@ -31,6 +31,8 @@ type Settlement struct {
 	ClearUnread   bool          // a former owner's report has been taken into account
 	Looked        *Looked       // what was read, for the record
 	Outcome       *AttemptOutcome
+	// ProviderEvent is the id of what the effect's provider told, where that is why: it is applied with the move (R4).
+	ProviderEvent string
 	Review        *Review // the run goes back to people
 	Actor         string  // who, where it is not the service itself
 	Note          string  // why, for the audit row
