@@ -49,7 +49,8 @@ func (r *Reconciler) work(ctx context.Context, due []ledger.Open) error {
 	}
 	var errs []error
 	if len(moves) > 0 {
-		errs = append(errs, r.store(ctx, moves))
+		_, err := r.store(ctx, "record_lookups", moves)
+		errs = append(errs, err)
 	}
 	if len(read) > 0 {
 		errs = append(errs, r.env.Ledger.ClearUnread(ctx, read))
