@@ -77,9 +77,10 @@ func (b *bench) reconciled(key string, s ledger.Settlement) {
 	b.Settle(b.World.Reconciler, "record_lookups", s)
 }
 
-func (b *bench) hold(key, reason string) {
+func (b *bench) dispute(key string) {
 	b.t.Helper()
-	b.Settle(b.Operator, "resolve", ledger.Settlement{EffectKey: servicetest.Effect(key), Move: "dispute", HoldReason: reason, Actor: "ann"})
+	b.Settle(b.Operator, "resolve", ledger.Settlement{EffectKey: servicetest.Effect(key), Move: "dispute",
+		HoldReason: ledger.HoldDisputed, Actor: "ann"})
 }
 
 // TestProviderEvents is R4: each state of an effect with each thing that its provider can tell.
@@ -257,7 +258,7 @@ func TestProviderEvents(t *testing.T) {
 	for _, status := range []string{"succeeded", "failed", "pending"} {
 		run("ADisputedEffectIsNotRevivedBy_"+status, func(b *bench, key, id string) {
 			b.accepted(key)
-			b.hold(key, ledger.HoldDisputed)
+			b.dispute(key)
 			state, _ := b.hear(key, told{id: id, status: status})
 			require.Equal(b.t, "ignored", state)
 			stays(b, key, ledger.EffectHeld, ledger.HoldDisputed)
@@ -268,7 +269,7 @@ func TestProviderEvents(t *testing.T) {
 		b.accepted(key)
 		b.deliver(key, told{id: id, status: "succeeded"})
 		e := b.Look(key)
-		b.hold(key, ledger.HoldDisputed)
+		b.dispute(key)
 		s := ledger.Settlement{EffectKey: e.EffectKey, Move: "report_success", MaybeSent: true, ProviderEvent: id, RunKey: e.RunKey,
 			CorrelationID: e.CorrelationID}
 		moved, err := b.store(b.t.Context(), "apply_provider_events", []ledger.Settlement{s})
