@@ -9,10 +9,11 @@ const ProblemContentType = "application/problem+json"
 const (
 	CodeUnsupportedMediaType = "unsupported_media_type"
 	CodeTooLarge             = "too_large"
-	CodeMalformed            = "malformed"      // not JSON, or JSON that cannot be represented faithfully (K5)
-	CodeSchemaInvalid        = "schema_invalid" // the body, or a proposal, does not fit its schema
-	CodeUnknownSource        = "unknown_source" //
-	CodeNotFound             = "not_found"      // no such run, or no such path
+	CodeMalformed            = "malformed"         // not JSON, or JSON that cannot be represented faithfully (K5)
+	CodeSchemaInvalid        = "schema_invalid"    // the body, or a proposal, does not fit its schema
+	CodeUnknownSource        = "unknown_source"    //
+	CodeUnknownConnector     = "unknown_connector" // or it takes no webhooks
+	CodeNotFound             = "not_found"         // no such run, or no such path
 	CodeMethodNotAllowed     = "method_not_allowed"
 	CodeBadQuery             = "bad_query" // a search that is not understood
 	CodeTooManyRequests      = "too_many_requests"
@@ -45,6 +46,7 @@ var problemKinds = map[string]problemKind{
 	CodeTooLarge:             {http.StatusRequestEntityTooLarge, "The body is over the size limit"},
 	CodeMalformed:            {http.StatusBadRequest, "The body cannot be read faithfully"},
 	CodeSchemaInvalid:        {http.StatusUnprocessableEntity, "The body does not fit its schema"},
+	CodeUnknownConnector:     {http.StatusNotFound, "There is no such connector"},
 	CodeUnknownSource:        {http.StatusNotFound, "There is no such source"},
 	CodeNotFound:             {http.StatusNotFound, "There is no such run or path"},
 	CodeMethodNotAllowed:     {http.StatusMethodNotAllowed, "The path takes other methods"},

@@ -21,6 +21,7 @@ import (
 	"github.com/holdpoint/holdpoint/services/holdpoint/roster"
 	"github.com/holdpoint/holdpoint/services/intake"
 	"github.com/holdpoint/holdpoint/services/proposer"
+	"github.com/holdpoint/holdpoint/services/reconciler"
 	"github.com/holdpoint/holdpoint/services/relay"
 )
 
@@ -37,6 +38,8 @@ func ownSettings(name string) any {
 		return new(dispatcher.Settings)
 	case "proposer":
 		return new(proposer.Settings)
+	case "reconciler":
+		return new(reconciler.Settings)
 	default:
 		return new(struct{})
 	}
@@ -97,6 +100,8 @@ func TestSettings(t *testing.T) {
 			requireGrace(t, w, common.DrainTimeout, m.services[row.Name] != nil)
 			switch own := own.(type) {
 			case *intake.Settings:
+				require.Equal(t, own.Addr, address(w.container().port("http")))
+			case *reconciler.Settings:
 				require.Equal(t, own.Addr, address(w.container().port("http")))
 			case *approval.Settings:
 				require.Equal(t, own.Addr, address(w.container().port("http")))

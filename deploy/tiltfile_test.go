@@ -129,7 +129,7 @@ func TestTiltfile(t *testing.T) {
 				require.True(t, slices.ContainsFunc(m.containers(t, name), heard), "%s: %s", name, forward)
 			}
 		}
-		ports := []string{"7070", "7071", "7072", "7073", "7074", "7075", "7076"} // mail cannot be sent between pods
+		ports := []string{"7070", "7071", "7072", "7073", "7074", "7075", "7076", "7079"} // mail cannot be sent between pods
 		require.ElementsMatch(t, ports, local, "the ports of `holdpoint up`")
 	})
 }

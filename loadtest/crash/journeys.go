@@ -121,6 +121,13 @@ var journeys = map[string][]journey{
 	"reconciler/return_draws":  {{name: "start", run: start}},
 	"reconciler/take_readings": {{name: "start", run: start}},
 
+	"reconciler/receive_provider_events": {{name: "webhook", run: told(acceptedOnly), action: blindUpdate}},
+	"reconciler/take_provider_events":    {{name: "start", run: start}},
+	"reconciler/apply_provider_events":   {{name: "webhook that completes", keyed: true, run: told(acceptedOnly), action: blindUpdate}},
+	"reconciler/note_provider_events": {
+		{name: "webhook that changes nothing", keyed: true, run: told(doneAlready), action: blindUpdate},
+	},
+
 	"operator/resolve":         {{name: "effect held as unauthorized", keyed: true, run: resolveHeld}},
 	"operator/set_kill_switch": {{name: "effect while the switch is closed", run: closeSwitch}},
 	"operator/recall":          {{name: "effect of a recalled draft", run: recallDraft}},

@@ -27,6 +27,9 @@ func (w *world) startServices(ctx context.Context) (err error) {
 	if w.intakeAddr, err = freeAddr(); err != nil {
 		return err
 	}
+	if w.webhookAddr, err = freeAddr(); err != nil {
+		return err
+	}
 	w.onClose(w.killAll)
 	for _, name := range w.flow.services {
 		if err := w.start(name); err != nil {
@@ -58,6 +61,7 @@ func (w *world) environment(service string) []string {
 		"HOLDPOINT_CONFIG_DIR="+filepath.Join(w.dir, "config"),
 		"HOLDPOINT_OPS_ADDR=127.0.0.1:0",
 		"HOLDPOINT_INTAKE_ADDR="+w.intakeAddr,
+		"HOLDPOINT_RECONCILER_ADDR="+w.webhookAddr,
 		"HOLDPOINT_DISPATCHER_LEASE_MARGIN="+leaseMargin,
 		"HOLDPOINT_RELAY_ACK_WAIT="+ackWait,
 		"HOLDPOINT_SANDBOX_URL="+w.provider.URL(),

@@ -157,6 +157,11 @@ connectors:
     base_url: ${HOLDPOINT_SANDBOX_URL:-http://127.0.0.1:7080}
     concurrency: 64
     timeout: 10s
+    webhook:
+      signature: {scheme: standard_webhooks, secrets: [{value: ` + hookSecret + `}]}
+      operation: /reference
+      status: /status
+      succeeded: [succeeded]
     operations:
       - name: update_contact
         kind: update

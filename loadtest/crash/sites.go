@@ -65,6 +65,11 @@ var commitSQL = map[string]string{
 	"operator/restore":           "insert into restores ",
 	"operator/activate_policy":   readsActivePolicy,
 	"operator/settle_parked":     "update parked_messages set state",
+
+	"reconciler/receive_provider_events": "insert into provider_events ",
+	"reconciler/take_provider_events":    "update provider_events p set attempts",
+	"reconciler/apply_provider_events":   "update provider_events p set state = 'applied'",
+	"reconciler/note_provider_events":    "update provider_events p set state = i.state",
 }
 
 // movesApproval is what every final decision on an approval executes.

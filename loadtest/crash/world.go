@@ -50,6 +50,8 @@ type world struct {
 	control  *control
 	gate     gate
 
+	webhookAddr string // where the reconciler takes providers' webhooks
+
 	intakeAddr string
 	proxies    map[string]*proxy   // by service
 	services   map[string]*process // that run or ran last, by name

@@ -36,6 +36,7 @@ type Config struct {
 
 	Payments Personality
 	CRM      Personality
+	Webhooks map[string]Destination // by system: whom it tells of its writes by itself; nil tells nobody
 
 	// CommitDelay is how long the ledger gathers writes before one fsync. The default of 1 ms caps the sandbox near
 	// 600 fsyncs a second, because it shares its disk with the system under test.
@@ -95,6 +96,11 @@ func (c *Config) validate() error {
 		errs = append(errs, fmt.Errorf("MaxBody %d is negative", c.MaxBody))
 	}
 	errs = append(errs, c.Payments.validate("Payments"), c.CRM.validate("CRM"))
+	for system, to := range c.Webhooks {
+		if err := to.validate(); err != nil {
+			errs = append(errs, fmt.Errorf("Webhooks of %s: %w", system, err))
+		}
+	}
 	return errors.Join(errs...)
 }
 

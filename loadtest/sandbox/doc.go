@@ -27,11 +27,13 @@
 // Mail: SMTP without authentication or TLS, on a port of its own. Everybody's mail is taken, up to 1 MiB and 50
 // recipients a message, and goes to nobody: people read it at /mail.
 //
-// Webhooks: POST /hooks/{name} answers 204; people see them at /hooks.
+// Webhooks: POST /hooks/{name} answers 204; people see them at /hooks. Payments and CRM tell of their own writes by signed posts,
+// where somebody wants to know (Destination): that is not durable, and lost where nobody takes it for a while.
 //
 // Both answer only once what came is on disk, in mail.log and hooks.log, which keep everything. Memory, and so every
 // page and list, holds of each kind the newest 2,000 items and 64 MiB. They count in no summary of writes.
 //
-// Control, for tests only: /_sandbox/faults, /_sandbox/personality/{system}, /_sandbox/writes, /_sandbox/summary,
+// Control, for tests only: /_sandbox/faults, /_sandbox/personality/{system}, /_sandbox/webhooks/{system},
+// /_sandbox/webhooks/told/{reference}, /_sandbox/writes, /_sandbox/summary,
 // /_sandbox/mail?to=ADDR&after=ID, /_sandbox/hooks?name=NAME&after=ID, /_sandbox/smtp and /healthz. Client speaks it.
 package sandbox

@@ -117,6 +117,7 @@ func (x *exchange) write(target string, w *Write, check draft) {
 	}
 	x.server.ledger.news.tell()
 	x.server.signal(x.plan.signals, w.Reference, w)
+	x.server.tell(w, x.plan.telling)
 	x.finish(w.success())
 }
 

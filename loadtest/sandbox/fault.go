@@ -41,6 +41,17 @@ const (
 	LookupLag            Kind = "lookup_lag"             // searches miss writes younger than Duration
 	LookupEmpty          Kind = "lookup_empty"           // searches find nothing
 	LookupDuplicate      Kind = "lookup_duplicate"       // searches return each match twice, under another id
+
+	// How a write is told of, where its system tells of writes at all (Destination).
+	WebhookNone       Kind = "webhook_none"       // it is not
+	WebhookEarly      Kind = "webhook_early"      // before its answer, which waits for the webhook's
+	WebhookLate       Kind = "webhook_late"       // Duration later
+	WebhookRepeat     Kind = "webhook_repeat"     // Copies times, one after the other
+	WebhookConcurrent Kind = "webhook_concurrent" // Copies times, all at once
+	WebhookReorder    Kind = "webhook_reorder"    // that it is pending comes last
+	WebhookForged     Kind = "webhook_forged"     // signed by somebody else
+	WebhookStale      Kind = "webhook_stale"      // signed Duration ago
+	WebhookStatus     Kind = "webhook_status"     // as Code, instead of succeeded
 )
 
 // Fault is what happens to a request that a rule matches.
@@ -54,6 +65,7 @@ type Fault struct {
 	RetryAfter string   `json:"retry_after,omitempty"` // seconds, a date, or nonsense
 	URL        string   `json:"url,omitempty"`
 	Sticky     bool     `json:"sticky,omitempty"`
+	Copies     int      `json:"copies,omitempty"`
 }
 
 // need is a field that a kind cannot do without.
@@ -66,6 +78,8 @@ var (
 	needsDuration = need{"duration", func(f *Fault) bool { return f.Duration > 0 }}
 	needsStatus   = need{"status between 200 and 599", func(f *Fault) bool { return f.Status >= 200 && f.Status <= 599 }}
 	needsLocation = need{"location", func(f *Fault) bool { return f.Location != "" }}
+	needsCopies   = need{"copies from 1 to 1000", func(f *Fault) bool { return f.Copies >= 1 && f.Copies <= 1000 }}
+	needsCode     = need{"code", func(f *Fault) bool { return f.Code != "" }}
 	needsURL      = need{"url, absolute http", func(f *Fault) bool {
 		u, err := url.Parse(f.URL)
 		return err == nil && u.Host != "" && strings.HasPrefix(u.Scheme, "http")
@@ -90,6 +104,15 @@ var kinds = map[Kind][]need{
 	LookupLag:            {needsDuration},
 	LookupEmpty:          nil,
 	LookupDuplicate:      nil,
+	WebhookNone:          nil,
+	WebhookEarly:         nil,
+	WebhookLate:          {needsDuration},
+	WebhookRepeat:        {needsCopies},
+	WebhookConcurrent:    {needsCopies},
+	WebhookReorder:       nil,
+	WebhookForged:        nil,
+	WebhookStale:         {needsDuration},
+	WebhookStatus:        {needsCode},
 }
 
 func (f *Fault) validate() error {

@@ -50,6 +50,7 @@ type plan struct {
 	before    *Fault // ends the request before anything is written
 	after     *Fault // ends the request after the write is durable
 	signals   []*Fault
+	telling   telling
 	ignoreKey bool
 	sticky    *Answer
 	lag       time.Duration
@@ -97,6 +98,8 @@ func (p *plan) add(f *Fault) {
 	case LookupDuplicate:
 		p.duplicate = true
 	case RefuseConnection: // acts on the listener when it is installed
+	default:
+		p.telling.add(f)
 	}
 }
 

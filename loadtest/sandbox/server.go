@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -35,12 +36,14 @@ type Server struct {
 	closing chan struct{} // closed when Run begins to stop: whoever hangs or delays lets go
 
 	smtpListener net.Listener
+	tellings     sync.WaitGroup // webhooks on their way
 
 	boot     string // makes request ids unique across restarts
 	requests atomic.Uint64
 
 	mu            sync.Mutex
 	personalities map[string]Personality
+	destinations  map[string]Destination
 	unused        map[net.Conn]bool // connections that have not sent a byte yet
 }
 
@@ -56,8 +59,10 @@ func New(cfg Config) (*Server, error) {
 		closing:       make(chan struct{}),
 		boot:          randomHex(4),
 		personalities: map[string]Personality{Payments: cfg.Payments, CRM: cfg.CRM},
+		destinations:  map[string]Destination{},
 		unused:        map[net.Conn]bool{},
 	}
+	maps.Copy(s.destinations, cfg.Webhooks)
 	if err := s.open(); err != nil {
 		return nil, err
 	}
@@ -135,6 +140,7 @@ func (s *Server) stop() error {
 	if err != nil {
 		err = fmt.Errorf("stop the sandbox: %w", err)
 	}
+	s.tellings.Wait()
 	return errors.Join(mailErr, err, s.closeJournals())
 }
 
@@ -220,6 +226,8 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("GET /_sandbox/faults", s.listFaults)
 	mux.HandleFunc("DELETE /_sandbox/faults", s.clearFaults)
 	mux.HandleFunc("PUT /_sandbox/personality/{system}", s.setPersonality)
+	mux.HandleFunc("PUT /_sandbox/webhooks/{system}", s.setWebhook)
+	mux.HandleFunc("POST /_sandbox/webhooks/told/{reference}", s.tellAgain)
 	mux.HandleFunc("GET /_sandbox/writes", s.listWrites)
 	mux.HandleFunc("GET /_sandbox/mail", s.listMail)
 	mux.HandleFunc("GET /_sandbox/hooks", s.listHooks)

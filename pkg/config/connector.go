@@ -60,6 +60,7 @@ func (d *declared) readHTTP(part *object, c *Connector) {
 	}
 	c.AllowedHosts = d.hosts(part, "base_url", checkBaseURL(part, c.BaseURL))
 	part.refuse("is for kind executor; this connector's kind is http", "leave_within")
+	c.Webhook = readProviderWebhook(part)
 	c.Operations = readOperations(part, readOperation)
 }
 

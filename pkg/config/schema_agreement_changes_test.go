@@ -29,6 +29,7 @@ var beyondShape = []exception{
 	{regexp.MustCompile(`versions must ascend|must be an earlier version of this source`), "versions are in order"},
 	{regexp.MustCompile(`^the key of version \d+ reads `), "the key has to come from what is signed"},
 	{regexp.MustCompile(`^payload is .*timestamp`), "a timestamp is signed if and only if there is one"},
+	{regexp.MustCompile(`^failed has ".*", which succeeded has too`), "no value has two meanings"},
 	{regexp.MustCompile(`^allowed_hosts lacks `), "the host of an address has to be among the allowed"},
 	{regexp.MustCompile(`^tls is none|^base_url is http to another machine|^issuer is "http:`),
 		"what is not encrypted stays on the machine, which a pattern cannot tell"},

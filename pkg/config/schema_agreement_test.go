@@ -143,6 +143,7 @@ var withoutDefault = map[string]string{
 	".connectors[].operations[].key_margin":       "a key is relied on for its whole window",
 	".sources[].rules[].key.cloud_event":          "is one of the four forms of a key",
 	".sources[].signature.encoding":               "is needed with scheme hmac alone",
+	".connectors[].webhook.signature.encoding":    "is needed with scheme hmac alone",
 	".connectors[].operations[].lookup.index_lag": "every write is visible",
 }
 
@@ -165,6 +166,9 @@ func TestSchemasHaveTheDefaultsOfTheLoader(t *testing.T) {
 		require.Empty(t, complaints, where)
 		if s.where == ".sources[].signature.algorithm" { // the package signature fills it in
 			leftOut.Sources[0].Signature.Algorithm = "sha256"
+		}
+		if s.where == ".connectors[].webhook.signature.algorithm" {
+			leftOut.Connectors[0].Webhook.Signature.Algorithm = "sha256"
 		}
 		require.Equal(t, unplaced(written), unplaced(leftOut), where)
 	})

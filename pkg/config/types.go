@@ -281,6 +281,7 @@ type Connector struct {
 	LeaveWithin time.Duration // how long an executor's command is good for without leave
 	MaxResponse int64         // bytes read of a response
 	Backoff     Backoff
+	Webhook     *ProviderWebhook // nil where the provider tells nothing by itself
 	Operations  []*Operation
 }
 

@@ -39,6 +39,10 @@ select jsonb_build_object(
       'lookups', (select jsonb_agg(to_jsonb(s) order by s.lookup) from lookups s
           where s.tenant_id = e.tenant_id and s.run_id = e.run_id and s.revision = e.revision and s.ordinal = e.ordinal))
       order by e.revision, e.ordinal) from effects e where e.tenant_id = r.tenant_id and e.run_id = r.run_id),
+  'provider_events', (select jsonb_agg(jsonb_build_object('event_id', p.provider_event_id, 'connector', p.connector,
+      'received_at', p.received_at, 'operation_id', p.operation_id, 'external_id', p.external_id, 'record_version', p.record_version,
+      'status', p.status_text, 'verdict', p.verdict, 'state', p.state, 'detail', p.detail) order by p.received_at)
+      from provider_events p where p.tenant_id = r.tenant_id and p.run_id = r.run_id),
   'readings', (select jsonb_agg(to_jsonb(g) || jsonb_build_object('intent_hash', encode(g.intent_hash, 'hex'), 'held', g.held::jsonb)
       order by g.read_at) from readings g where g.tenant_id = r.tenant_id and g.run_id = r.run_id),
   'corrects', (select jsonb_build_object('key', o.idempotency_key, 'run_id', c.original_run, 'by', c.corrected_by,

@@ -30,13 +30,16 @@ type Settlement struct {
 	// Postcondition is what the target was found to hold after a success, PostconditionVersion the version that it was read at; ""
 	// where it was not read (R7).
 	Postcondition, PostconditionVersion string
-	Absent                              bool    // one more conclusive "not there", or "not as written"
-	ClearUnread                         bool    // a former owner's report has been taken into account
-	Looked                              *Looked // what was read, for the record
-	Outcome                             *AttemptOutcome
-	Review                              *Review // the run goes back to people
-	Actor                               string  // who, where it is not the service itself
-	Note                                string  // why, for the audit row
+
+	Absent      bool    // one more conclusive "not there", or "not as written"
+	ClearUnread bool    // a former owner's report has been taken into account
+	Looked      *Looked // what was read, for the record
+	Outcome     *AttemptOutcome
+	// ProviderEvent is the id of what the effect's provider told, where that is why: it is applied with the move (R4).
+	ProviderEvent string
+	Review        *Review // the run goes back to people
+	Actor         string  // who, where it is not the service itself
+	Note          string  // why, for the audit row
 
 	// What the event about the run's end says.
 	RunKey, CorrelationID, TraceParent string

@@ -17,12 +17,12 @@ with input as materialized (
     $19::text[], $20::text[], $21::uuid[], $22::text[], $23::text[], $24::bytea[], $25::uuid[], $26::jsonb[], $27::jsonb[],
     $28::float8[], $29::float8[], $32::int[], $33::uuid[], $34::text[], $35::bool[], $36::int[], $37::text[], $38::text[],
     $39::bytea[], $40::float8[], $41::text[], $42::text[], $43::bool[], $44::text[], $45::text[], $46::text[], $47::text[],
-    $48::uuid[], $49::text[], $50::text[])
+    $48::uuid[], $49::text[], $50::text[], $51::text[])
   with ordinality as t(tenant_id, run_id, revision, ordinal, move, to_state, attempt, owner, hold_reason, next_seconds, maybe_sent,
     external_id, record_version, absent, clear_unread, run_move, run_from, run_to, run_outcome, reason, event_id, stream, subject,
     event, approval_id, audience, review_reasons, decide_seconds, execute_seconds, made_attempt, made_by, class, sent, http_status,
     receipt, request_id, digest, duration, detail, verdict, conclusive, found_id, evidence, actor, note, move_id, postcondition,
-    postcondition_version, ord)
+    postcondition_version, provider_event, ord)
 ), locked_runs as materialized (
   select from input i cross join lateral (
     select from runs r where i.run_move <> '' and r.tenant_id = i.tenant_id and r.run_id = i.run_id for no key update
@@ -30,11 +30,11 @@ with input as materialized (
 ), locked as materialized (
   select i.*, e.*, clock_timestamp() as now,
     ((i.move, e.from_state) in (select * from unnest($30::text[], $31::text[]))) is true
-      and (i.attempt = 0 or e.attempts = i.attempt) and (i.owner is null or e.lease_owner = i.owner)
+      and (i.attempt = 0 or e.attempts = i.attempt) and (i.owner is null or e.lease_owner = i.owner)/*undisputed*/
       and not (i.move = 'confirm_not_done' and e.held_for is not distinct from 'mismatch') as may -- never sent again (R7)
   from input i cross join lateral (
     select e.state as from_state, e.attempts, e.lease_owner, e.lookups, e.move_id as last_move, e.intent_hash, e.action_type,
-      e.hold_reason as held_for, e.target_system, e.target_record
+      e.hold_reason as held_for, e.target_system, e.target_record, e.connector
     from effects e
     where e.tenant_id = i.tenant_id and e.run_id = i.run_id and e.revision = i.revision and e.ordinal = i.ordinal
       and (select count(*) from locked_runs) >= 0
@@ -61,7 +61,7 @@ with input as materialized (
   from (select tenant_id, run_id, revision, ordinal, move, to_state, hold_reason, maybe_sent, now, next_seconds, external_id,
       record_version, absent, clear_unread, verdict, move_id, postcondition, postcondition_version from locked where may offset 0) m
   where e.tenant_id = m.tenant_id and e.run_id = m.run_id and e.revision = m.revision and e.ordinal = m.ordinal
-), /*recorded*//*looked*/runs_moved as (
+), /*recorded*//*looked*//*heard*/runs_moved as (
   update runs r set state = m.run_to, outcome = nullif(m.run_outcome, ''), outcome_reason = nullif(m.reason, ''),
     version = r.version + 1, updated_at = m.now, next_check_at = null,
     ended_at = case when m.run_outcome <> '' then m.now end
@@ -79,7 +79,8 @@ with input as materialized (
   insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state, detail)
   select tenant_id, run_id, actor, move, from_state, to_state, jsonb_strip_nulls(jsonb_build_object(
     'revision', revision, 'ordinal', ordinal, 'hold_reason', nullif(hold_reason, ''), 'external_id', nullif(external_id, ''),
-    'run', nullif(run_to, ''), 'note', nullif(note, '')/*signed*/)) from locked where may
+    'run', nullif(run_to, ''), 'provider_event', nullif(provider_event, ''), 'note', nullif(note, '')/*signed*/))
+  from locked where may
 )
 select ord from locked where may or last_move = move_id/*found*/`
 
@@ -116,6 +117,14 @@ const (
   select tenant_id, run_id, revision, ordinal, lookups + 1, verdict, conclusive, nullif(found_id, ''), evidence
   from locked where may and verdict <> ''
 ), `
+	// A move that another one came before leaves what was told waiting.
+	heardSQL = `heard as (
+  update provider_events p set state = 'applied', detail = nullif(m.note, ''), run_id = m.run_id, revision = m.revision,
+    ordinal = m.ordinal
+  from (select tenant_id, connector, provider_event, run_id, revision, ordinal, note from locked
+    where may and provider_event <> '' offset 0) m
+  where p.tenant_id = m.tenant_id and p.connector = m.connector and p.provider_event_id = m.provider_event
+), `
 	askedSQL = `asked as (
   insert into approvals (tenant_id, run_id, intent_hash, approval_id, action_type, audience, reasons, correlation_id, decide_by,
     execute_within, target_system, target_record)
@@ -134,16 +143,17 @@ const (
   and a.detail->>'move_id' = locked.move_id::text)`
 )
 
+// undisputedSQL keeps the reconciler from reviving what an operator disputes, also where that happened while it was deciding (R4).
+const undisputedSQL = ` and e.held_for is distinct from 'disputed'`
+
 var settleSQL = map[string]string{
-	Dispatcher: settleFor(recordedSQL, "", askedSQL, "", ""),
-	Reconciler: settleFor("", lookedSQL, askedSQL, "", ""),
-	Operator:   settleFor("", "", "", signedSQL, foundSQL),
+	Dispatcher: settleFor("/*recorded*/", recordedSQL, "/*asked*/", askedSQL),
+	Reconciler: settleFor("/*looked*/", lookedSQL, "/*heard*/", heardSQL, "/*asked*/", askedSQL, "/*undisputed*/", undisputedSQL),
+	Operator:   settleFor("/*signed*/", signedSQL, "/*found*/", foundSQL),
 }
 
-func settleFor(recorded, looked, asked, signed, found string) string {
-	return strings.NewReplacer("/*recorded*/", recorded, "/*looked*/", looked, "/*asked*/", asked, "/*signed*/", signed,
-		"/*found*/", found).Replace(settleTemplate)
-}
+// settleFor is the template with the parts that a service may run, each after its place.
+func settleFor(parts ...string) string { return strings.NewReplacer(parts...).Replace(settleTemplate) }
 
 func settleArgs(batch []*settlement) []any {
 	none := AttemptOutcome{}
@@ -210,6 +220,7 @@ func settleArgs(batch []*settlement) []any {
 		column(batch, func(s *settlement) uuid.UUID { return s.id }),
 		column(batch, func(s *settlement) string { return s.Postcondition }),
 		column(batch, func(s *settlement) string { return s.PostconditionVersion }),
+		column(batch, func(s *settlement) string { return s.ProviderEvent }),
 	}
 }
 

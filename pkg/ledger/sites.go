@@ -50,6 +50,11 @@ var commits = map[string][]string{
 	"park":             {Intake, Policy, Dispatcher},
 	"settle_parked":    {Operator},
 	"activate_rules":   {Intake},
+
+	"receive_provider_events": {Reconciler},
+	"take_provider_events":    {Reconciler},
+	"apply_provider_events":   {Reconciler},
+	"note_provider_events":    {Reconciler},
 }
 
 var sites = func() map[string]map[string]*fault.Site {

@@ -26,6 +26,7 @@ const (
 	StepSend    = "step_send"    // an attempt began
 	StepAnswer  = "step_answer"  // what came of it
 	StepLook    = "step_look"    // the provider was asked what became of it
+	StepHear    = "step_hear"    // the provider told by itself; by the connector
 )
 
 // runRecord is what the timeline reads of an explained run.
@@ -50,6 +51,15 @@ type runRecord struct {
 		Attempts  []attemptRecord  `json:"attempts"`
 		Lookups   []map[string]any `json:"lookups"`
 	} `json:"effects"`
+	ProviderEvents []struct {
+		ID        string    `json:"event_id"`
+		Connector string    `json:"connector"`
+		At        time.Time `json:"received_at"`
+		External  string    `json:"external_id"`
+		Status    string    `json:"status"`
+		State     string    `json:"state"`
+		Detail    string    `json:"detail"`
+	} `json:"provider_events"`
 	History []struct {
 		At    time.Time       `json:"at"`
 		Actor string          `json:"actor"`
@@ -153,6 +163,10 @@ func (r *runRecord) steps() []Step {
 			add(at, Reconciler, StepLook, map[string]any{"operation_id": e.Operation, "verdict": look["verdict"],
 				"external_id": look["external_id"], "evidence": look["evidence"]})
 		}
+	}
+	for _, p := range r.ProviderEvents {
+		add(p.At, p.Connector, StepHear, map[string]any{"provider_event": p.ID, "status": p.Status, "external_id": p.External,
+			"state": p.State, "detail": p.Detail})
 	}
 	return steps
 }

@@ -97,6 +97,8 @@ func wordsOf(s ledger.Step, f facts) string {
 			return words
 		}
 		return "Looked whether it was done: " + human(f.text("verdict")) + receiptWords(f)
+	case ledger.StepHear:
+		return "Told by itself: " + human(f.text("status")) + ", which is " + human(f.text("state")) + receiptWords(f)
 	case "authorize", "ask_human", "deny":
 		return stepWords[s.What] + ifSaid(", by policy version ", brief(f.text("policy_version")))
 	case "approve":
@@ -185,6 +187,9 @@ var stepWords = map[string]string{
 	"retry_same_key":   "It is sent again under the same key, which the provider knows",
 	"prove_absent":     "Found out that it was not done; it is tried again",
 	"overdue":          "The provider has not finished it in time: its outcome is looked for",
+	"report_success":   "The provider told that it was done",
+	"report_failure":   "The provider told that it failed, and the run ended",
+	"suspect":          "Stopped: the provider told that it was done though nothing was sent, and an operator has to look",
 	"incident":         "Stopped: the provider has more than one of it, and an operator has to look",
 	"confirm_done":     "Settled it as done",
 	"confirm_not_done": "Settled it as not done; it is tried again",

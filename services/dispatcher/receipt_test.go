@@ -171,7 +171,7 @@ func otherExecutor(id string) *config.Connector {
 // reconcile runs a reconciler until the effect of a key is in a state.
 func (d *depot) reconcile(key, state string) {
 	d.t.Helper()
-	r, err := reconciler.New(d.t.Context(), d.Env(ledger.Reconciler))
+	r, err := reconciler.New(d.t.Context(), d.Env(ledger.Reconciler), reconciler.Settings{Addr: "127.0.0.1:0"})
 	require.NoError(d.t, err)
 	stop := d.Start(r)
 	d.Eventually(func() bool { return d.Look(key).State == state }, key+" is "+state)

@@ -151,6 +151,7 @@ func (c *cluster) environment(t *testing.T, name string) []string {
 		"HOLDPOINT_OPS_ADDR":               "127.0.0.1:0",
 		"HOLDPOINT_INTAKE_ADDR":            "127.0.0.1:0",
 		"HOLDPOINT_APPROVAL_ADDR":          c.pages,
+		"HOLDPOINT_RECONCILER_ADDR":        "127.0.0.1:0",
 		"HOLDPOINT_APPROVAL_CLIENT_SECRET": c.secrets["holdpoint-sign-in"]["client-secret"],
 		"AI_ACTIONS_ENABLED":               "true", // as the local overlay says
 	}

@@ -4,9 +4,12 @@ import (
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
+	"strconv"
+	"strings"
 	"testing"
 	"time"
 
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdpoint/holdpoint/contracts"
@@ -48,6 +51,31 @@ func (d *documented) signed(t *testing.T) {
 	d.do(t, 401, hook)
 	hook.values = []string{"demo", "crm-enrichment"}
 	d.do(t, 404, hook)
+}
+
+// told has a provider tell what became of a write; in up the sandbox does so by itself, of the refund that was approved before.
+func (d *documented) told(t *testing.T) {
+	const body = `{"data":{"id":"re_1","reference":"of somebody else","status":"processing"}}`
+	signer, err := standardwebhooks.NewWebhook("whsec_demoSandboxPaymentsKnownToAll000")
+	require.NoError(t, err)
+	post := func(id string, at time.Time) call {
+		signature, err := signer.Sign(id, at, []byte(body))
+		require.NoError(t, err)
+		return call{method: "POST", path: "/v1/connectors/{tenant}/{connector}/webhook", values: []string{"demo", "sandbox-payments"},
+			body: body, header: map[string]string{"Webhook-Id": id, "Webhook-Timestamp": strconv.FormatInt(at.Unix(), 10),
+				"Webhook-Signature": signature}}
+	}
+	for range 2 {
+		d.do(t, 204, post("evt-1", time.Now()))
+	}
+	d.do(t, 401, post("evt-2", time.Now().Add(-time.Hour)))
+	elsewhere := post("evt-2", time.Now())
+	elsewhere.values = []string{"demo", "sandbox-crm"}
+	d.do(t, 404, elsewhere)
+	require.Eventually(t, func() bool {
+		explain := run(t, []string{"HOLDPOINT_DATABASE_URL=" + d.r.DatabaseURL}, "explain", "r-1", "--tenant", "demo")
+		return explain.wait(t) == 0 && strings.Contains(explain.out.String(), "_succeeded: succeeded   ignored: it is completed already")
+	}, patience, 200*time.Millisecond)
 }
 
 func signatureOf(secret, body string) string {

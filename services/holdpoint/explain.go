@@ -94,6 +94,14 @@ type explained struct {
 			Evidence string
 		}
 	}
+	ProviderEvents []struct {
+		ID        string    `json:"event_id"`
+		At        time.Time `json:"received_at"`
+		Connector string
+		Status    string
+		State     string
+		Detail    string
+	} `json:"provider_events"`
 	Readings []struct {
 		At      time.Time `json:"read_at"`
 		Found   bool
@@ -157,6 +165,9 @@ func explain(out io.Writer, all json.RawMessage, raw bool) error {
 		for _, l := range f.Lookups {
 			p.line("          lookup at %s: %s   %s", stamp(l.At), l.Verdict, l.Evidence)
 		}
+	}
+	for _, h := range e.ProviderEvents {
+		p.line("webhook   %s   %s   event %s: %s   %s%s", stamp(h.At), h.Connector, h.ID, h.Status, h.State, after(": ", h.Detail))
 	}
 	for _, g := range e.Readings {
 		held := "not there"

@@ -87,7 +87,7 @@ func (p *program) stop(t *testing.T, s syscall.Signal) int {
 // freePorts are flags of `up`; a later flag of the same name replaces one of them.
 var freePorts = []string{
 	"--intake-port", "0", "--nats-port", "0", "--postgres-port", "0", "--sandbox-port", "0", "--ops-port", "0",
-	"--approval-port", "0", "--sign-in-port", "0", "--smtp-port", "0",
+	"--approval-port", "0", "--sign-in-port", "0", "--smtp-port", "0", "--webhook-port", "0",
 }
 
 // startUp starts `up` on a data directory with free ports, and waits until it is.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/pkg/demoidp"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
 	"github.com/holdpoint/holdpoint/pkg/service"
 	"github.com/holdpoint/holdpoint/services/holdpoint/roster"
 )
@@ -22,6 +23,7 @@ type ready struct {
 	SandboxURL  string        `json:"sandbox_url"`
 	OpsURL      string        `json:"ops_url"`
 	OIDCIssuer  string        `json:"oidc_issuer"`
+	WebhookURL  string        `json:"webhook_url"`
 	People      []personReady `json:"people"`
 	APIKey      string        `json:"api_key"`
 	PID         int           `json:"pid"`
@@ -45,11 +47,11 @@ func demoPeople() []personReady {
 
 // announcer says where everything is, once it is up.
 type announcer struct {
-	flags  upFlags
-	at     upAddresses
-	intake string
-	signIn signIn
-	health *service.Health
+	flags     upFlags
+	at        upAddresses
+	listening map[string]string // service to host:port
+	signIn    signIn
+	health    *service.Health
 }
 
 // readyFileIn is where a running `up` can be found by the verbs.
@@ -57,8 +59,10 @@ func readyFileIn(dir string) string { return filepath.Join(dir, "ready.json") }
 
 // Run announces, waits for the end, and takes the announcement back. Whoever listens did so before any part ran.
 func (a announcer) Run(ctx context.Context) error {
-	r := ready{IntakeURL: "http://" + a.intake, NATSURL: a.at.tenantNATS, DatabaseURL: a.at.database, SandboxURL: a.at.sandbox,
-		OpsURL: "http://" + a.health.Addr(), ApprovalURL: a.signIn.url, OIDCIssuer: a.signIn.issuer, People: a.signIn.people, APIKey: roster.DemoKey, PID: os.Getpid()}
+	r := ready{IntakeURL: "http://" + a.listening[ledger.Intake], NATSURL: a.at.tenantNATS, DatabaseURL: a.at.database,
+		SandboxURL: a.at.sandbox,
+		OpsURL:     "http://" + a.health.Addr(), ApprovalURL: a.signIn.url, OIDCIssuer: a.signIn.issuer, People: a.signIn.people,
+		WebhookURL: "http://" + a.listening[ledger.Reconciler], APIKey: roster.DemoKey, PID: os.Getpid()}
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return err
@@ -95,6 +99,7 @@ func (a announcer) print(r ready) {
   NATS       %s
   Postgres   %s
   sandbox    %s   (the world that effects reach: /mail is its mailbox, /_sandbox/writes lists what was written)
+  webhooks   %s   (where the sandbox tells what became of refunds)
   health     %s/readyz, /metrics
 
 Try it: an event whose proposal the example rules let through.
@@ -109,7 +114,8 @@ The same over NATS, under another key, with the nats command-line tool:
 Then ask what became of it:
 
   %s explain first --tenant demo%s
-`, a.kept(), r.IntakeURL, r.ApprovalURL, r.NATSURL, r.DatabaseURL, r.SandboxURL, r.OpsURL, r.IntakeURL, r.APIKey, demoEvent("c-1001"), r.NATSURL, demoEvent("c-1002"), callAgain(), a.dataFlag())
+`, a.kept(), r.IntakeURL, r.ApprovalURL, r.NATSURL, r.DatabaseURL, r.SandboxURL, r.WebhookURL, r.OpsURL,
+		r.IntakeURL, r.APIKey, demoEvent("c-1001"), r.NATSURL, demoEvent("c-1002"), callAgain(), a.dataFlag())
 }
 
 // dataFlag is what the verbs need to find this `up`.

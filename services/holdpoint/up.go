@@ -17,6 +17,7 @@ import (
 	"github.com/holdpoint/holdpoint/migrations"
 	"github.com/holdpoint/holdpoint/pkg/bus"
 	"github.com/holdpoint/holdpoint/pkg/config"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
 	"github.com/holdpoint/holdpoint/pkg/postgres"
 	"github.com/holdpoint/holdpoint/pkg/service"
 	"github.com/holdpoint/holdpoint/services/holdpoint/roster"
@@ -26,7 +27,7 @@ import (
 type upFlags struct {
 	data, configDir, readyFile, postgresBin                  string
 	intakePort, natsPort, postgresPort, sandboxPort, opsPort int
-	approvalPort, signInPort, smtpPort                       int
+	approvalPort, signInPort, smtpPort, webhookPort          int
 	ephemeral, verbose                                       bool
 }
 
@@ -61,6 +62,7 @@ func upCommand() *cobra.Command {
 	flags.IntVar(&f.approvalPort, "approval-port", 7075, "port of the reviewers' pages and API")
 	flags.IntVar(&f.signInPort, "sign-in-port", 7076, "port of the demo identity provider")
 	flags.IntVar(&f.smtpPort, "smtp-port", 7077, "port of the sandbox's mail server")
+	flags.IntVar(&f.webhookPort, "webhook-port", 7079, "port of providers' webhooks")
 	flags.BoolVar(&f.verbose, "verbose", false, "log all that the services do")
 	return cmd
 }
@@ -166,7 +168,7 @@ func runServices(ctx context.Context, f upFlags, files fs.FS, at upAddresses, lo
 		return err
 	}
 	parts := []service.Named{{Name: "health", Runner: health}}
-	intakeAddr := ""
+	listening := map[string]string{}
 	// Here effects reach a sandbox: they go, unless somebody decided otherwise.
 	_, decided := os.LookupEnv("AI_ACTIONS_ENABLED")
 	people, err := startSignIn(f, at.data, log)
@@ -174,7 +176,8 @@ func runServices(ctx context.Context, f upFlags, files fs.FS, at upAddresses, lo
 		return err
 	}
 	parts = append(parts, people.parts...)
-	choices := roster.Choices{Approval: people.choices, IntakeAddr: fmt.Sprintf("127.0.0.1:%d", f.intakePort), EnableActions: !decided}
+	choices := roster.Choices{Approval: people.choices, IntakeAddr: fmt.Sprintf("127.0.0.1:%d", f.intakePort),
+		WebhookAddr: fmt.Sprintf("127.0.0.1:%d", f.webhookPort), EnableActions: !decided}
 	needs := service.Needs{DatabaseURL: at.database, Bus: conn, Config: cfg, Log: log, Health: health}
 	if needs.PolicyActivation, err = upActivation(); err != nil {
 		return err
@@ -185,15 +188,18 @@ func runServices(ctx context.Context, f upFlags, files fs.FS, at upAddresses, lo
 			return err
 		}
 		defer ready.Close()
-		intakeAddr = cmp.Or(intakeAddr, ready.Addr)
+		listening[d.Name] = ready.Addr
 		parts = append(parts, ready.Named)
 	}
-	drafting, err := startProposer(ctx, cfg, intakeAddr, log)
+	drafting, err := startProposer(ctx, cfg, listening[ledger.Intake], log)
 	if err != nil {
 		return err
 	}
+	if err := tellOfPayments(ctx, cfg, at.sandbox, listening[ledger.Reconciler]); err != nil {
+		return err
+	}
 	parts = append(parts, drafting...)
-	parts = append(parts, service.Named{Name: "ready", Runner: announcer{f, at, intakeAddr, people, health}})
+	parts = append(parts, service.Named{Name: "ready", Runner: announcer{f, at, listening, people, health}})
 	return service.RunAll(ctx, log, 25*time.Second, parts...)
 }
 

@@ -86,6 +86,7 @@ func (f upFlags) tryPorts() error {
 	}{
 		{"intake", f.intakePort}, {"nats", f.natsPort}, {"postgres", f.postgresPort}, {"sandbox", f.sandboxPort},
 		{"ops", f.opsPort}, {"approval", f.approvalPort}, {"sign-in", f.signInPort}, {"smtp", f.smtpPort},
+		{"webhook", f.webhookPort},
 	}
 	var problems []error
 	for _, w := range wanted {

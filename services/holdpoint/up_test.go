@@ -31,7 +31,7 @@ func TestUp(t *testing.T) {
 			t.FailNow()
 		}
 	}
-	parts := []string{r.IntakeURL, r.NATSURL, r.DatabaseURL, r.SandboxURL, r.OpsURL, r.ApprovalURL, r.OIDCIssuer}
+	parts := []string{r.IntakeURL, r.NATSURL, r.DatabaseURL, r.SandboxURL, r.OpsURL, r.ApprovalURL, r.OIDCIssuer, r.WebhookURL}
 
 	step("StatusLinksLeadToThePortThatIsReallyTaken", func(t *testing.T) {
 		answer := publish(t, r, "first")

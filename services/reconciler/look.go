@@ -49,7 +49,8 @@ func (r *Reconciler) work(ctx context.Context, due []ledger.Open) error {
 	}
 	var errs []error
 	if len(moves) > 0 {
-		errs = append(errs, r.store(ctx, moves))
+		_, err := r.store(ctx, "record_lookups", moves)
+		errs = append(errs, err)
 	}
 	if len(read) > 0 {
 		errs = append(errs, r.env.Ledger.ClearUnread(ctx, read))
@@ -67,11 +68,7 @@ func (r *Reconciler) count(ctx context.Context, moves []ledger.Settlement, moved
 
 // settle says what follows for one effect, or nil where nothing does.
 func (r *Reconciler) settle(ctx context.Context, e *ledger.Open) *ledger.Settlement {
-	t := r.targets[connectorOf(e)]
-	op, declared := t.conn.Declared(e.Operation)
-	if !declared {
-		op = &config.Operation{} // which promises nothing
-	}
+	t, op := r.targets[connectorOf(e)], r.declared(e)
 	s, wanted := decide(e, op)
 	if !wanted {
 		return nil
@@ -90,6 +87,16 @@ func (r *Reconciler) settle(ctx context.Context, e *ledger.Open) *ledger.Settlem
 	s.ClearUnread = e.UnreadOutcome
 	r.alert(ctx, e, &s)
 	return &s
+}
+
+// declared is what the effect's connector promises of its operation.
+func (r *Reconciler) declared(e *ledger.Open) *config.Operation {
+	if t := r.targets[connectorOf(e)]; t != nil {
+		if op, ok := t.conn.Declared(e.Operation); ok {
+			return op
+		}
+	}
+	return &config.Operation{} // which promises nothing
 }
 
 // action is the declaration of the effect's type in the active policy, or nil.

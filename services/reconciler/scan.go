@@ -77,20 +77,24 @@ func wakeUp(loop chan<- struct{}) {
 	}
 }
 
-// store makes the moves. Where some item's data spoils the batch, each is stored by itself.
-func (r *Reconciler) store(ctx context.Context, moves []ledger.Settlement) error {
-	moved, err := r.env.Ledger.Settle(ctx, "record_lookups", moves)
+// store makes the moves under a command's name, and says in their order which were made. Where some item's data spoils the batch,
+// each is stored by itself.
+func (r *Reconciler) store(ctx context.Context, command string, moves []ledger.Settlement) ([]bool, error) {
+	moved, err := r.env.Ledger.Settle(ctx, command, moves)
 	if err == nil {
 		r.count(ctx, moves, moved)
 		r.env.WakeRelay()
-		return nil
+		return moved, nil
 	}
+	moved = make([]bool, len(moves))
 	if len(moves) == 1 || errors.Is(err, ledger.ErrUnavailable) {
-		return err
+		return moved, err
 	}
 	var errs []error
 	for i := range moves {
-		errs = append(errs, r.store(ctx, moves[i:i+1]))
+		one, err := r.store(ctx, command, moves[i:i+1])
+		moved[i] = one[0]
+		errs = append(errs, err)
 	}
-	return errors.Join(errs...)
+	return moved, errors.Join(errs...)
 }

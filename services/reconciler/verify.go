@@ -20,9 +20,10 @@ import (
 // Until then it is accepted, and nothing else is sent to the same target. Reads come as often as lookups.
 const noteUnread = "its target could not be read after the write; that it was done is the provider's word"
 
-// completing has what a read or a late report says is done read once more at its target, where the operation verifies.
+// completing has what a read, a late report or the provider's webhook says is done read once more at its target, where the operation
+// verifies.
 func completing(op *config.Operation, s ledger.Settlement) ledger.Settlement {
-	if (s.Move == "find" || s.Move == "late_success") && op.Verifies() {
+	if (s.Move == "find" || s.Move == "late_success" || s.Move == "report_success") && op.Verifies() {
 		s.Move, s.NextCheck = "verify_found", indexLag(op)
 	}
 	return s

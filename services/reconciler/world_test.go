@@ -35,8 +35,9 @@ func setup(t *testing.T, changes ...func(*config.Tenant)) *bench {
 
 func another(t *testing.T, w *servicetest.World) *Reconciler {
 	t.Helper()
-	r, err := New(t.Context(), w.Env(ledger.Reconciler))
+	r, err := New(t.Context(), w.Env(ledger.Reconciler), Settings{Addr: "127.0.0.1:0"})
 	require.NoError(t, err)
+	t.Cleanup(func() { r.received.Close(); _ = r.listener.Close() }) // where it does not run
 	return r
 }
 

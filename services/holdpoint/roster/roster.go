@@ -33,7 +33,7 @@ var Services = []Service{
 	{"policy", "routes intents by the tenant's rules", makePolicy},
 	{"approval", "asks people, and takes their one decision", makeApproval},
 	{"dispatcher", "sends authorized effects, each at most once", makeDispatcher},
-	{"reconciler", "finds out by reading what is unknown", makeReconciler},
+	{"reconciler", "finds out by reading what is unknown, takes providers' webhooks", makeReconciler},
 }
 
 // Named is the service of that name.
@@ -50,6 +50,7 @@ func Named(name string) (Service, error) {
 // The zero value decides nothing.
 type Choices struct {
 	IntakeAddr    string        // host:port
+	WebhookAddr   string        // likewise, where the reconciler takes providers' webhooks
 	EnableActions bool          // as AI_ACTIONS_ENABLED=true does (D9)
 	LeaseMargin   time.Duration // of the dispatcher
 	Approval      ApprovalChoices
@@ -142,6 +143,11 @@ func makeDispatcher(ctx context.Context, env *service.Env, c Choices) (service.R
 	return dispatcher.New(ctx, env, s)
 }
 
-func makeReconciler(ctx context.Context, env *service.Env, _ Choices) (service.Runner, error) {
-	return reconciler.New(ctx, env)
+func makeReconciler(ctx context.Context, env *service.Env, c Choices) (service.Runner, error) {
+	var s reconciler.Settings
+	if err := service.Load("RECONCILER", &s); err != nil {
+		return nil, err
+	}
+	s.Addr = cmp.Or(c.WebhookAddr, s.Addr)
+	return reconciler.New(ctx, env, s)
 }
