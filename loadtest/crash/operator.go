@@ -69,7 +69,7 @@ func closeSwitch(ctx context.Context, t *trial) error {
 	if err = errors.Join(err, readErr); err == nil && len(writes) > 0 {
 		err = errors.New("the provider has a write that the closed switch should have stopped (D9)")
 	}
-	return errors.Join(err, t.mustOperate(ctx, append([]string{"kill-switch", "open"}, on...)...))
+	return errors.Join(err, t.mustOperate(ctx, append([]string{"kill-switch", "open", "--ramp", "0"}, on...)...))
 }
 
 // recallDraft recalls what the suite's workflow drafts from now on, on the way over a dead operator's command, sees that an event is

@@ -101,6 +101,47 @@ func TestKillSwitch(t *testing.T) { // D9
 	})
 }
 
+// TestOpeningInStages: the share of effects that may go grows, and it is the same ones for everybody (D15).
+func TestOpeningInStages(t *testing.T) {
+	t.Parallel()
+	b := ledgertest.New(t)
+	keys := make([]string, 200)
+	for i := range keys {
+		keys[i] = fmt.Sprintf("k%d", i)
+	}
+	effects := b.Approved(keys...)
+	set := func(s ledger.Switch) {
+		t.Helper()
+		s.Scope, s.Key, s.ChangedBy, s.Reason = ledger.ScopeTenant, ledgertest.Tenant, "olga", "a test"
+		_, err := b.Operator.SetSwitch(t.Context(), s)
+		require.NoError(t, err)
+	}
+	leased := func() int {
+		b.Exec(`update effects set next_check_at = clock_timestamp()`)
+		return len(b.Lease(time.Minute, effects...))
+	}
+	set(ledger.Switch{Closed: true})
+	require.Zero(t, leased())
+	set(ledger.Switch{Ramp: 100 * time.Hour})
+	require.Less(t, leased(), 5, "at first hardly any")
+	state, err := b.Dispatcher.Switches(t.Context())
+	require.NoError(t, err)
+	require.Empty(t, state.Closed)
+	require.Equal(t, 100*time.Hour, state.Opening[0].Ramp)
+	aged := func(d string) {
+		b.Exec(`update kill_switches set changed_at = changed_at - $1::interval, open_at = open_at - $1::interval`, d)
+	}
+	aged("50 hours")
+	half := leased()
+	require.InDelta(t, 100, half, 40, "then about half")
+	require.Zero(t, leased(), "the same ones are held back, whoever asks")
+	aged("51 hours")
+	leased()
+	require.Equal(t, 200, b.Count(`select count(*) from effects where state = 'sending'`), "and all in the end")
+	_, err = b.Operator.SetSwitch(t.Context(), ledger.Switch{Scope: ledger.ScopeGlobal, Closed: true, Ramp: time.Hour, ChangedBy: "o", Reason: "r"})
+	require.ErrorContains(t, err, "closing is at once")
+}
+
 func TestClosingASwitch(t *testing.T) { // D15
 	t.Parallel()
 

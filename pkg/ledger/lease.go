@@ -197,7 +197,11 @@ with input as materialized (
   select * from unnest($1::text[], $2::uuid[], $3::int[], $4::int[]) with ordinality as i(tenant_id, run_id, revision, ordinal, ord)
 ), clock as materialized (select clock_timestamp() as now),
 epoch as materialized (select epoch from kill_switch_epoch),
-closed as materialized (select scope, scope_key from kill_switches where closed),
+closed as materialized ( -- and those that open in stages, with the share that may go
+  select scope, scope_key, case when closed then 0 else
+    1024 * extract(epoch from c.now - changed_at) / extract(epoch from open_at - changed_at) end as share
+  from kill_switches cross join clock c where closed or open_at > c.now
+),
 restored as materialized (
   select r.restore_id, r.backup_at from restores r cross join clock c
   where r.lifted_at is null and r.ends_at > c.now order by r.detected_at desc limit 1
@@ -206,10 +210,11 @@ restored as materialized (
     (select 1 from effects o where o.tenant_id = e.tenant_id and o.target_system = e.target_system
         and o.target_record = e.target_record and o.state in ('sending', 'unknown', 'accepted')
         and (o.run_id, o.revision, o.ordinal) <> (e.run_id, e.revision, e.ordinal) limit 1) is null
-    and not exists (select from closed s where s.scope = 'global'
+    and not exists (select from closed s where (s.scope = 'global'
         or s.scope = 'tenant' and s.scope_key = e.tenant_id
         or s.scope = 'action_type' and s.scope_key = e.tenant_id || '/' || e.action_type
         or s.scope = 'connector' and s.scope_key = e.tenant_id || '/' || e.connector)
+      and hashtextextended(e.operation_id, 0) & 1023 >= s.share)
     and not e.unread_outcome and e.execute_by > c.now and (e.not_before is null or e.not_before <= c.now)
     and (select seq from database_mark) >= $10 as ok,
     exists (select from restored r where r.restore_id is distinct from e.restore_id) as unasked

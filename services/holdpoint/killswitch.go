@@ -16,7 +16,7 @@ const graceOfAFirstByte = time.Second
 
 func killSwitchCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "kill-switch", Short: "Stop effects from being sent, or let them go again"}
-	cmd.AddCommand(setSwitchCommand("close", true), setSwitchCommand("open", false), showSwitchesCommand())
+	cmd.AddCommand(setSwitchCommand("close", true), setSwitchCommand("open", false), showSwitchesCommand(), drillCommand())
 	return cmd
 }
 
@@ -24,8 +24,11 @@ func killSwitchCommand() *cobra.Command {
 type switchFlags struct {
 	operator
 	actionType, connector string
-	wait                  time.Duration
+	wait, ramp            time.Duration
 }
+
+// defaultRamp is how long opening takes: long enough to see the first effects go wrong, and to close again.
+const defaultRamp = time.Minute
 
 // scope is the narrowest that the flags name: everything, a tenant, or one action type or connector of it.
 func (f *switchFlags) scope() (ledger.Switch, error) {
@@ -56,13 +59,16 @@ func setSwitchCommand(verb string, closed bool) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			s.Closed = closed
+			s.Closed, s.Ramp = closed, f.ramp
 			return f.with(cmd.Context(), func(l *ledger.Ledger) error { return setSwitch(cmd.Context(), cmd.OutOrStdout(), l, s, f.wait) })
 		},
 	}
 	f.flags(cmd, true, true)
 	cmd.Flags().StringVar(&f.actionType, "action-type", "", "one action type of the tenant")
 	cmd.Flags().StringVar(&f.connector, "connector", "", "one connector of the tenant")
+	if !closed {
+		cmd.Flags().DurationVar(&f.ramp, "ramp", defaultRamp, "let more and more effects go over this time; 0 lets all go at once")
+	}
 	if closed {
 		cmd.Flags().DurationVar(&f.wait, "wait", 0, "wait up to this long until nothing is in flight")
 	}
@@ -74,11 +80,12 @@ func setSwitch(ctx context.Context, out io.Writer, l *ledger.Ledger, s ledger.Sw
 	if err != nil {
 		return err
 	}
-	name := s.Scope
-	if s.Key != "" {
-		name += " " + s.Key
-	}
-	if !s.Closed {
+	name := nameOf(s)
+	switch {
+	case !s.Closed && s.Ramp > 0:
+		fmt.Fprintf(out, "The switch %q opens over %s (epoch %d). Close it again if the first effects go wrong.\n", name, s.Ramp, epoch)
+		return nil
+	case !s.Closed:
 		fmt.Fprintf(out, "The switch %q is open (epoch %d).\n", name, epoch)
 		return nil
 	}
@@ -104,6 +111,13 @@ func setSwitch(ctx context.Context, out io.Writer, l *ledger.Ledger, s ledger.Sw
 	}
 }
 
+func nameOf(s ledger.Switch) string {
+	if s.Key == "" {
+		return s.Scope
+	}
+	return s.Scope + " " + s.Key
+}
+
 func showSwitchesCommand() *cobra.Command {
 	var o operator
 	cmd := &cobra.Command{
@@ -118,7 +132,11 @@ func showSwitchesCommand() *cobra.Command {
 				}
 				fmt.Fprintf(cmd.OutOrStdout(), "Epoch %d. Closed: %d.\n", state.Epoch, len(state.Closed))
 				for _, s := range state.Closed {
-					fmt.Fprintf(cmd.OutOrStdout(), "  %s %s since %s by %s: %s\n", s.Scope, s.Key, s.ChangedAt.UTC().Format(time.RFC3339), s.ChangedBy, s.Reason)
+					fmt.Fprintf(cmd.OutOrStdout(), "  %s since %s by %s: %s\n", nameOf(s), s.ChangedAt.UTC().Format(time.RFC3339), s.ChangedBy, s.Reason)
+				}
+				for _, s := range state.Opening {
+					fmt.Fprintf(cmd.OutOrStdout(), "  %s opens until %s by %s: %s\n", nameOf(s),
+						s.ChangedAt.Add(s.Ramp).UTC().Format(time.RFC3339), s.ChangedBy, s.Reason)
 				}
 				return nil
 			})
