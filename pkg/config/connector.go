@@ -50,14 +50,9 @@ func (d *declared) readConnectors(o *object) {
 // readHTTP reads how a system is called.
 func (d *declared) readHTTP(part *object, c *Connector) {
 	c.BaseURL = strings.TrimSuffix(d.loader.expand(part, "base_url", part.text("base_url")), "/")
-	c.BearerEnv = d.loader.expand(part, "bearer_env", part.optText("bearer_env"))
-	c.BearerFile = d.loader.expand(part, "bearer_file", part.optText("bearer_file"))
+	d.readCredential(part, c)
 	c.Timeout = part.duration("timeout", defaultTimeout)
 	c.MaxResponse = int64(part.number("max_response", defaultMaxResponse, 1, 64<<20))
-	part.check("bearer_env", c.BearerEnv, variable)
-	if c.BearerEnv != "" && c.BearerFile != "" {
-		part.fail("bearer_file", "and bearer_env are both set; a connector has one credential")
-	}
 	c.AllowedHosts = d.hosts(part, "base_url", checkBaseURL(part, c.BaseURL))
 	part.refuse("is for kind executor; this connector's kind is http", "leave_within")
 	c.Operations = readOperations(part, readOperation)
@@ -67,7 +62,7 @@ func (d *declared) readHTTP(part *object, c *Connector) {
 func checkBaseURL(o *object, text string) *url.URL {
 	base := absoluteURL(o, "base_url", text)
 	if base != nil && (base.User != nil || base.RawQuery != "" || base.Fragment != "") {
-		o.fail("base_url", "must have no user, query or fragment; credentials go in bearer_env or bearer_file")
+		o.fail("base_url", "must have no user, query or fragment; a credential has settings of its own")
 		return nil
 	}
 	return base

@@ -274,13 +274,25 @@ type Connector struct {
 	AllowedHosts []string // host or host:port that may be dialled; checked at connect time
 	BearerEnv    string   // environment variable that holds a bearer token
 	BearerFile   string   // file that holds a bearer token
-	Concurrency  int      // writes in flight
+	Basic        *Basic
+	HeaderKey    *HeaderKey
+	OAuth2       *OAuth2
+	Signing      SecretRef // "whsec_" and base64: requests are signed by Standard Webhooks
+	Concurrency  int       // writes in flight
 	// Timeout is how long one call may take, or how long an executor that was given leave has to report.
 	Timeout     time.Duration
 	LeaveWithin time.Duration // how long an executor's command is good for without leave
 	MaxResponse int64         // bytes read of a response
 	Backoff     Backoff
 	Operations  []*Operation
+}
+
+// Longest is how long one call may take, and where it needs an access token, getting that before it.
+func (c *Connector) Longest() time.Duration {
+	if c.OAuth2 != nil {
+		return 2 * c.Timeout
+	}
+	return c.Timeout
 }
 
 // Executor reports whether a program of the tenant's carries the effects out.

@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
 	"github.com/holdpoint/holdpoint/pkg/canonical"
 )
 
@@ -34,6 +36,11 @@ func (k *Connector) Prepare(_ context.Context, op Operation) (*Request, error) {
 	r, err := declared.request(&op)
 	if err != nil {
 		return nil, fmt.Errorf("prepare %s of connector %q: %w", op.Name, k.declared.ID, err)
+	}
+	if k.declared.Signing.Set() {
+		if err := r.setHeader(standardwebhooks.HeaderWebhookID, op.OperationID); err != nil {
+			return nil, fmt.Errorf("prepare %s of connector %q: %w", op.Name, k.declared.ID, err)
+		}
 	}
 	r.URL = k.base.String() + r.URL
 	r.Digest = r.Sum()

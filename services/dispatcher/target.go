@@ -41,7 +41,7 @@ func (t *target) lasts() time.Duration {
 	if t.declared.Executor() {
 		return cmp.Or(t.declared.LeaveWithin, defaultLeave) + cmp.Or(t.declared.Timeout, defaultReport)
 	}
-	return 2 * t.declared.Timeout
+	return 2 * t.declared.Longest()
 }
 
 // newTenant compiles the rules of a tenant.

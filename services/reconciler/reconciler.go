@@ -90,7 +90,7 @@ func New(ctx context.Context, env *service.Env) (*Reconciler, error) {
 			}
 			r.targets[t.ID+"/"+c.ID] = &target{conn, backoff}
 			if !c.Executor() {
-				longest = max(longest, c.Timeout)
+				longest = max(longest, c.Longest())
 			}
 		}
 	}
