@@ -10,8 +10,9 @@ var (
 	notOfExecutors = []string{"base_url", "allowed_hosts", "bearer_env", "bearer_file", "basic", "api_key", "oauth2", "hmac",
 		"max_response"}
 	notOfCommands = []string{
-		"method", "path", "body", "idempotency_header", "conditional", "success", "refused", "busy_statuses",
-		"in_progress_code", "key_reused_code", "error_code", "receipt_version", "request_id_header", "lookup", "read",
+		"method", "path", "body", "idempotency_header", "conditional", "success", "refused", "busy_statuses", "in_progress_code",
+		"key_reused_code", "error_code", "refused_codes", "busy_codes", "unauthorized_codes", "receipt_version", "request_id_header",
+		"lookup", "read",
 	}
 )
 

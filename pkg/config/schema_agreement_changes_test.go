@@ -34,8 +34,10 @@ var beyondShape = []exception{
 		"what is not encrypted stays on the machine, which a pattern cannot tell"},
 	{regexp.MustCompile(`^(base_url|url|token_url) must have no user`), "the parts of an address are looked at"},
 	{regexp.MustCompile(`^(secret|value) must be whsec_ and the base64`), "a secret has a length in bytes"},
-	{regexp.MustCompile(`^(basic|api_key|oauth2|hmac) and .* are both set`),
+	{regexp.MustCompile(`^(basic|api_key|oauth2|hmac) and .* are both set|^conditional must have |` +
+		`is for a version in a header|needs where, or|needs error_code, where`),
 		"what has shipped takes no new condition between settings"},
+	{regexp.MustCompile(`^conditional is in the body, which must have`), "another setting is looked into"},
 	{regexp.MustCompile(`(bearer|api_key)_env are both set`),
 		"of two that are written, the environment may leave one empty"},
 	{regexp.MustCompile(`^(url|base_url|token_url|server|bearer_env|api_key_env) (is|has) "(x|\$\{NAME)"`),

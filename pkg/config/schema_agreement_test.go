@@ -139,6 +139,7 @@ var withoutDefault = map[string]string{
 	".actions[].review.remind_before":             "is a quarter of decide_within",
 	".rate_limit.burst":                           "is per_second",
 	".connectors[].operations[].method":           "is needed with kind http alone",
+	".connectors[].operations[].conditional.body": "is true or left out",
 	".connectors[].operations[].key_window":       "no key is remembered",
 	".connectors[].operations[].key_margin":       "a key is relied on for its whole window",
 	".sources[].rules[].key.cloud_event":          "is one of the four forms of a key",

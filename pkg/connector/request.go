@@ -69,7 +69,7 @@ func (o *operation) request(op *Operation) (*Request, error) {
 			return nil, err
 		}
 	}
-	if conditional := o.declared.Conditional; conditional != nil {
+	if conditional := o.declared.Conditional; conditional != nil && conditional.Header != "" {
 		value, err := o.conditional.render(op, func(s string) string { return s })
 		if err != nil {
 			return nil, fmt.Errorf("header %s: %w", conditional.Header, err)
