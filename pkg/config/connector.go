@@ -24,6 +24,8 @@ const (
 	defaultCap         = time.Minute
 	defaultAttempts    = 8
 	defaultTotal       = 15 * time.Minute
+	defaultFailures    = 5
+	defaultOpenFor     = 30 * time.Second
 )
 
 func (d *declared) readConnectors(o *object) {
@@ -33,6 +35,8 @@ func (d *declared) readConnectors(o *object) {
 			ID:          part.id("id", slug),
 			Kind:        cmp.Or(part.oneOf("kind", ConnectorHTTP, ConnectorExecutor, ""), ConnectorHTTP),
 			Concurrency: part.number("concurrency", defaultConcurrency, 1, 10_000),
+			Rate:        readRateLimit(part, "rate"),
+			Breaker:     readBreaker(part),
 			Backoff:     readBackoff(part),
 		}
 		if c.Executor() {
@@ -66,6 +70,16 @@ func checkBaseURL(o *object, text string) *url.URL {
 		return nil
 	}
 	return base
+}
+
+func readBreaker(o *object) Breaker {
+	part := o.object("breaker")
+	if part == nil {
+		return Breaker{defaultFailures, defaultOpenFor}
+	}
+	b := Breaker{part.number("failures", defaultFailures, 0, 1000), part.duration("open_for", defaultOpenFor)}
+	part.close()
+	return b
 }
 
 func readBackoff(o *object) Backoff {

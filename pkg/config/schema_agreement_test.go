@@ -137,6 +137,7 @@ var withoutDefault = map[string]string{
 	".actions[].review.typed_reason":              "depends on the risk",
 	".actions[].review.recent_sign_in":            "depends on the risk",
 	".actions[].review.remind_before":             "is a quarter of decide_within",
+	".connectors[].rate.burst":                    "is per_second",
 	".rate_limit.burst":                           "is per_second",
 	".connectors[].operations[].method":           "is needed with kind http alone",
 	".connectors[].operations[].conditional.body": "is true or left out",

@@ -279,6 +279,9 @@ type Connector struct {
 	OAuth2       *OAuth2
 	Signing      SecretRef // "whsec_" and base64: requests are signed by Standard Webhooks
 	Concurrency  int       // writes in flight
+	// Rate bounds the writes that each dispatcher process begins; nil is none.
+	Rate    *RateLimit
+	Breaker Breaker
 	// Timeout is how long one call may take, or how long an executor that was given leave has to report.
 	Timeout     time.Duration
 	LeaveWithin time.Duration // how long an executor's command is good for without leave
@@ -297,6 +300,13 @@ func (c *Connector) Longest() time.Duration {
 
 // Executor reports whether a program of the tenant's carries the effects out.
 func (c *Connector) Executor() bool { return c.Kind == ConnectorExecutor }
+
+// Breaker keeps a connector's effects waiting while its system fails (D11): after so many failures in a row none is sent for OpenFor,
+// then one at a time until one succeeds. It is of each dispatcher process. Without Failures there is none.
+type Breaker struct {
+	Failures int
+	OpenFor  time.Duration
+}
 
 // Backoff is exponential with full jitter: attempt n waits a random time up to min(Cap, Base·2ⁿ⁻¹).
 type Backoff struct {
