@@ -149,25 +149,33 @@ func TestBreaker(t *testing.T) {
 		b := setup(t, servicetest.WithConfig(func(c *config.Tenant) {
 			declared := servicetest.Connector(c, servicetest.CRM)
 			declared.BaseURL, declared.AllowedHosts, declared.Concurrency = crm.URL, nil, 1
-			declared.Breaker = config.Breaker{Failures: failures, OpenFor: 100 * time.Millisecond}
+			declared.Breaker = config.Breaker{Failures: failures, OpenFor: time.Hour}
 		}))
 		b.authorized(effects, "c", contact)
 		tap := b.targets["demo/"+servicetest.CRM].tap
+		attempts := func() int { return b.Count(`select count(*) from effect_attempts`) }
 		b.take()
 		b.inFlight.Wait()
-		for range 30 { // the read fails before anything is sent
+		for range 20 { // the read fails before anything is sent
 			b.again()
 		}
-		require.NotEqual(t, closed, tap.state)
-		require.Less(t, b.Count(`select count(*) from effect_attempts`), 30)
-		require.Zero(t, b.Count(`select count(*) from effects where state <> 'pending'`), "none is held, and none failed")
+		require.Equal(t, open, tap.state)
+		require.Equal(t, failures, attempts())
 		require.Contains(t, b.Logs.String(), "a connector's system fails")
+		tap.until = time.Now()
+		for range 5 {
+			b.again()
+		}
+		require.Equal(t, failures+1, attempts(), "one tries whether it is back")
+		require.Equal(t, effects, b.Count(`select count(*) from effects where state = 'pending'`), "none is held, and none failed")
 
 		broken.Store(false)
+		tap.until = time.Now()
 		b.Eventually(func() bool {
 			b.again()
 			return b.Count(`select count(*) from effects where state = 'completed'`) == effects
 		}, "it comes back")
+		require.Equal(t, failures+1+effects, attempts())
 		require.Equal(t, closed, tap.state)
 	})
 
