@@ -24,6 +24,8 @@ const (
 	defaultCap         = time.Minute
 	defaultAttempts    = 8
 	defaultTotal       = 15 * time.Minute
+	defaultFailures    = 5
+	defaultOpenFor     = 30 * time.Second
 )
 
 func (d *declared) readConnectors(o *object) {
@@ -33,6 +35,8 @@ func (d *declared) readConnectors(o *object) {
 			ID:          part.id("id", slug),
 			Kind:        cmp.Or(part.oneOf("kind", ConnectorHTTP, ConnectorExecutor, ""), ConnectorHTTP),
 			Concurrency: part.number("concurrency", defaultConcurrency, 1, 10_000),
+			Rate:        readRateLimit(part, "rate"),
+			Breaker:     readBreaker(part),
 			Backoff:     readBackoff(part),
 		}
 		if c.Executor() {
@@ -50,14 +54,9 @@ func (d *declared) readConnectors(o *object) {
 // readHTTP reads how a system is called.
 func (d *declared) readHTTP(part *object, c *Connector) {
 	c.BaseURL = strings.TrimSuffix(d.loader.expand(part, "base_url", part.text("base_url")), "/")
-	c.BearerEnv = d.loader.expand(part, "bearer_env", part.optText("bearer_env"))
-	c.BearerFile = d.loader.expand(part, "bearer_file", part.optText("bearer_file"))
+	d.readCredential(part, c)
 	c.Timeout = part.duration("timeout", defaultTimeout)
 	c.MaxResponse = int64(part.number("max_response", defaultMaxResponse, 1, 64<<20))
-	part.check("bearer_env", c.BearerEnv, variable)
-	if c.BearerEnv != "" && c.BearerFile != "" {
-		part.fail("bearer_file", "and bearer_env are both set; a connector has one credential")
-	}
 	c.AllowedHosts = d.hosts(part, "base_url", checkBaseURL(part, c.BaseURL))
 	part.refuse("is for kind executor; this connector's kind is http", "leave_within")
 	c.Webhook = readProviderWebhook(part)
@@ -68,10 +67,20 @@ func (d *declared) readHTTP(part *object, c *Connector) {
 func checkBaseURL(o *object, text string) *url.URL {
 	base := absoluteURL(o, "base_url", text)
 	if base != nil && (base.User != nil || base.RawQuery != "" || base.Fragment != "") {
-		o.fail("base_url", "must have no user, query or fragment; credentials go in bearer_env or bearer_file")
+		o.fail("base_url", "must have no user, query or fragment; a credential has settings of its own")
 		return nil
 	}
 	return base
+}
+
+func readBreaker(o *object) Breaker {
+	part := o.object("breaker")
+	if part == nil {
+		return Breaker{defaultFailures, defaultOpenFor}
+	}
+	b := Breaker{part.number("failures", defaultFailures, 0, 1000), part.duration("open_for", defaultOpenFor)}
+	part.close()
+	return b
 }
 
 func readBackoff(o *object) Backoff {

@@ -7,10 +7,12 @@ const OperationIDMember = "operation_id"
 // What an executor's connector and its operations do not have: it is not called, so there is no address, no credential and no
 // answer to read.
 var (
-	notOfExecutors = []string{"base_url", "allowed_hosts", "bearer_env", "bearer_file", "max_response", "webhook"}
-	notOfCommands  = []string{
-		"method", "path", "body", "idempotency_header", "conditional", "success", "refused", "busy_statuses",
-		"in_progress_code", "key_reused_code", "error_code", "receipt_version", "request_id_header", "lookup", "read",
+	notOfExecutors = []string{"base_url", "allowed_hosts", "bearer_env", "bearer_file", "basic", "api_key", "oauth2", "hmac",
+		"max_response", "webhook"}
+	notOfCommands = []string{
+		"method", "path", "body", "idempotency_header", "conditional", "success", "refused", "busy_statuses", "in_progress_code",
+		"key_reused_code", "error_code", "refused_codes", "busy_codes", "unauthorized_codes", "receipt_version", "request_id_header",
+		"lookup", "read",
 	}
 )
 

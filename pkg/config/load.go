@@ -34,8 +34,8 @@ func LoadDir(dir string) (*Config, error) { return Load(os.DirFS(dir)) }
 
 // Load reads and checks a configuration directory: tenants/<id>/{tenant,sources,actions,policy,connectors}.yaml,
 // tenants/<id>/people.yaml and policy_tests.yaml where there are, and tenants/<id>/schemas/*.json. Its error joins an *Error for
-// everything that is wrong, each with file, line and column. Where a connector's base_url, allowed_hosts, bearer_env or
-// bearer_file or a channel's url, allowed_hosts, secret or server hold ${NAME} or ${NAME:-default}, the environment of
+// everything that is wrong, each with file, line and column. Where a connector's base_url, allowed_hosts, bearer_env,
+// bearer_file, username, token_url or client_id or a channel's url, allowed_hosts, secret or server hold ${NAME} or ${NAME:-default}, the environment of
 // the process is read.
 func Load(fsys fs.FS) (*Config, error) { return LoadEnv(fsys, os.LookupEnv) }
 

@@ -1,7 +1,9 @@
 package config
 
 import (
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -32,7 +34,7 @@ func readOperations(o *object, read func(part *object) *Operation) []*Operation 
 
 // readOperation reads how a call is made, and what its answers mean.
 func readOperation(part *object) *Operation {
-	return &Operation{
+	op := &Operation{
 		Method:            part.oneOf("method", methods...),
 		Path:              part.path("path"),
 		Body:              part.tree("body"),
@@ -44,11 +46,36 @@ func readOperation(part *object) *Operation {
 		InProgressCode:    part.optText("in_progress_code"),
 		KeyReusedCode:     part.optText("key_reused_code"),
 		ErrorCode:         part.pointer("error_code"),
+		RefusedCodes:      part.texts("refused_codes", nil),
+		BusyCodes:         part.texts("busy_codes", nil),
+		UnauthorizedCodes: part.texts("unauthorized_codes", nil),
 		ReceiptVersion:    part.pointer("receipt_version"),
 		RequestIDHeader:   part.optID("request_id_header", header),
 		Lookup:            readLookup(part),
 		Read:              readRead(part),
 	}
+	for _, name := range []string{"refused_codes", "busy_codes", "unauthorized_codes"} {
+		if len(part.items(name)) > 0 && op.ErrorCode == "" {
+			part.fail(name, "needs error_code, where they are looked for")
+		}
+	}
+	if op.Conditional != nil && op.Conditional.Header == "" && !mentions(op.Body, "${current_version") {
+		part.fail("conditional", "is in the body, which must have ${current_version} in it")
+	}
+	return op
+}
+
+// mentions reports whether some text of a tree holds the words.
+func mentions(tree any, words string) bool {
+	switch t := tree.(type) {
+	case string:
+		return strings.Contains(t, words)
+	case []any:
+		return slices.ContainsFunc(t, func(item any) bool { return mentions(item, words) })
+	case map[string]any:
+		return slices.ContainsFunc(slices.Collect(maps.Values(t)), func(item any) bool { return mentions(item, words) })
+	}
+	return false
 }
 
 // checkKeyProfile holds what is said about keys together: a same-key retry relies on all of it (D13).
@@ -71,7 +98,21 @@ func readConditional(o *object) *Conditional {
 	if part == nil {
 		return nil
 	}
-	c := &Conditional{Header: part.id("header", header), Value: part.text("value")}
+	if part.take("body") != nil {
+		if !part.optFlag("body") {
+			part.fail("body", "must be true; leave it out where the version is in a header")
+		}
+		part.refuse("is for a version in a header; this one is in the body", "header", "value")
+		part.close()
+		return &Conditional{}
+	}
+	if part.take("header") == nil && part.take("value") == nil {
+		part.problems.add(part.pos, "conditional must have header and value, or body: true")
+	}
+	c := &Conditional{Header: part.optID("header", header), Value: part.optText("value")}
+	if (c.Header == "") != (c.Value == "") {
+		part.problems.add(part.pos, "conditional must have header and value together")
+	}
 	part.checkTemplate(part.at("value"), "value", c.Value)
 	part.close()
 	return c
@@ -86,9 +127,27 @@ func readSuccess(o *object) Success {
 		Statuses:   part.statuses("statuses", 200, 299),
 		Pending:    part.statuses("pending", 200, 299),
 		ExternalID: part.pointer("external_id"),
+		Where:      readCondition(part, "where"), PendingWhere: readCondition(part, "pending_where"),
+	}
+	if s.PendingWhere != nil && s.Where == nil {
+		part.fail("pending_where", "needs where, or nothing tells the two apart")
 	}
 	part.close()
 	return s
+}
+
+func readCondition(o *object, name string) *Condition {
+	part := o.object(name)
+	if part == nil {
+		return nil
+	}
+	c := &Condition{Pointer: part.pointer("pointer")}
+	if part.take("pointer") == nil {
+		part.fail("pointer", "is missing; it is the JSON pointer to what tells")
+	}
+	c.Equals = part.scalar("equals")
+	part.close()
+	return c
 }
 
 func readLookup(o *object) *Lookup {

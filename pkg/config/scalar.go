@@ -195,6 +195,22 @@ func scalarText(node ast.Node) (string, bool) {
 	return textOf(node)
 }
 
+// scalar is a text, a boolean or a json.Number that has to be written down.
+func (o *object) scalar(name string) any {
+	node := o.take(name)
+	if node == nil {
+		o.fail(name, "is missing; it must be a text, a number, true or false")
+		return nil
+	}
+	value := o.treeOf(name, node, func(Position, string, string) {})
+	switch value.(type) {
+	case string, bool, json.Number:
+	default:
+		o.fail(name, "must be a text, a number, true or false, found %s", describe(node))
+	}
+	return value
+}
+
 // tree converts a body template: mappings, lists, texts, booleans, null, and numbers as json.Number.
 func (o *object) tree(name string) any {
 	node := o.take(name)

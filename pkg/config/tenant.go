@@ -18,7 +18,7 @@ func (d *declared) readTenant(o *object) {
 		}
 	})
 	d.TimeZone = readTimeZone(o)
-	d.RateLimit = readRateLimit(o)
+	d.RateLimit = readRateLimit(o, "rate_limit")
 	d.readTokenIssuers(o)
 	d.Callbacks = d.readCallbacks(o)
 	names, hashes := map[string]Position{}, map[string]Position{}
@@ -50,9 +50,9 @@ func readTimeZone(o *object) *time.Location {
 	return place
 }
 
-// readRateLimit is nil where the tenant has no limit.
-func readRateLimit(o *object) *RateLimit {
-	part := o.object("rate_limit")
+// readRateLimit is nil where there is no limit.
+func readRateLimit(o *object, name string) *RateLimit {
+	part := o.object(name)
 	if part == nil {
 		return nil
 	}

@@ -275,7 +275,14 @@ type Connector struct {
 	AllowedHosts []string // host or host:port that may be dialled; checked at connect time
 	BearerEnv    string   // environment variable that holds a bearer token
 	BearerFile   string   // file that holds a bearer token
-	Concurrency  int      // writes in flight
+	Basic        *Basic
+	HeaderKey    *HeaderKey
+	OAuth2       *OAuth2
+	Signing      SecretRef // "whsec_" and base64: requests are signed by Standard Webhooks
+	Concurrency  int       // writes in flight
+	// Rate bounds the writes that each dispatcher process begins; nil is none.
+	Rate    *RateLimit
+	Breaker Breaker
 	// Timeout is how long one call may take, or how long an executor that was given leave has to report.
 	Timeout     time.Duration
 	LeaveWithin time.Duration // how long an executor's command is good for without leave
@@ -285,8 +292,23 @@ type Connector struct {
 	Operations  []*Operation
 }
 
+// Longest is how long one call may take, and where it needs an access token, getting that before it.
+func (c *Connector) Longest() time.Duration {
+	if c.OAuth2 != nil {
+		return 2 * c.Timeout
+	}
+	return c.Timeout
+}
+
 // Executor reports whether a program of the tenant's carries the effects out.
 func (c *Connector) Executor() bool { return c.Kind == ConnectorExecutor }
+
+// Breaker keeps a connector's effects waiting while its system fails (D11): after so many failures in a row none is sent for OpenFor,
+// then one at a time until one succeeds. It is of each dispatcher process. Without Failures there is none.
+type Breaker struct {
+	Failures int
+	OpenFor  time.Duration
+}
 
 // Backoff is exponential with full jitter: attempt n waits a random time up to min(Cap, Base·2ⁿ⁻¹).
 type Backoff struct {
@@ -313,20 +335,23 @@ type Operation struct {
 	Replays           bool          // the provider answers a repeated key with the first result
 	Conditional       *Conditional
 	Success           Success
-	Refused           []int  // statuses that are final refusals; empty is 400, 404, 410, 422
-	BusyStatuses      []int  // besides 429, statuses that mean "not processed, come back"
-	InProgressCode    string // value of ErrorCode that means "same key in flight"
-	KeyReusedCode     string // value of ErrorCode that means "key used with other parameters"
-	ErrorCode         string // JSON pointer to the error code in an error body
-	ReceiptVersion    string // JSON pointer to the record's new version in a success body
-	RequestIDHeader   string // the provider's id of the request, kept with the attempt
+	Refused           []int    // statuses that are final refusals; empty is 400, 404, 410, 422
+	BusyStatuses      []int    // besides 429, statuses that mean "not processed, come back"
+	InProgressCode    string   // value of ErrorCode that means "same key in flight"
+	KeyReusedCode     string   // value of ErrorCode that means "key used with other parameters"
+	ErrorCode         string   // JSON pointer to the error code in a body
+	RefusedCodes      []string // values of ErrorCode that are final refusals, whatever the status; likewise the next two
+	BusyCodes         []string // "not processed, come back"
+	UnauthorizedCodes []string // the credential was not accepted
+	ReceiptVersion    string   // JSON pointer to the record's new version in a success body
+	RequestIDHeader   string   // the provider's id of the request, kept with the attempt
 	Lookup            *Lookup
 	Read              *Read
 }
 
-// Conditional sends the expected version with an update (D5).
+// Conditional sends the expected version with an update, so that 409 and 412 mean that the target has another (D5).
 type Conditional struct {
-	Header string // such as If-Match
+	Header string // such as If-Match; "" where the version is a member of Operation.Body, which has ${current_version} in it
 	Value  string
 }
 
@@ -335,6 +360,16 @@ type Success struct {
 	Statuses   []int  // empty is 200, 201, 204
 	Pending    []int  // accepted, finished later; empty is 202
 	ExternalID string // JSON pointer to the provider's id; a 2xx without it is not a success where it is set
+	// Where is what the body of a success says, nil where the status is enough. PendingWhere is what it says in place of that where
+	// the effect was accepted and is finished later.
+	Where        *Condition
+	PendingWhere *Condition
+}
+
+// Condition holds of a JSON body that has exactly this value there.
+type Condition struct {
+	Pointer string
+	Equals  any // string, bool or json.Number; numbers are equal by their exact decimal value
 }
 
 // Lookup finds an effect by reading (R1).

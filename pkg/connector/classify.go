@@ -15,9 +15,11 @@ const maxID = 512
 
 // classify decides what an answer means (D6). The order matters:
 //
-//  1. error codes come first, since providers send "key in flight" and "key reused" under statuses that mean something
-//     else otherwise; if such codes are declared and the body of an error was cut off, nothing can be said;
-//  2. accepted and succeeded, the latter only if all that the success rule asks for is there;
+//  1. error codes come first, since providers send them under statuses that mean something else otherwise, 200 among them: key
+//     reused, in flight, then the declared lists of refused, busy and unauthorized codes; if such codes are declared and the body
+//     of an error was cut off, nothing can be said, and neither can it where the body says success or pending besides;
+//  2. accepted and succeeded, the latter only if all that the success rule asks for is there; where a success has to say so in its
+//     body, a body that says pending is accepted, and one that says neither is ambiguous;
 //  3. busy, version conflict, unauthorized, refused, by status;
 //  4. everything else, redirects among it, is ambiguous.
 func (o *operation) classify(a *answer, now time.Time) Result {
@@ -28,6 +30,14 @@ func (o *operation) classify(a *answer, now time.Time) Result {
 	body, bodyErr := a.json()
 	code := text(body, o.declared.ErrorCode)
 	result.Class, result.Detail = o.class(a, code)
+	if said := o.listed(code); said != "" {
+		result.Class = said
+		if bodySays(o.where, body) || bodySays(o.pendingWhere, body) {
+			result.Class, result.Detail = outcome.Ambiguous, detail("%s, and its body says besides that it was taken", result.Detail)
+		}
+	} else if result.Class == outcome.Succeeded && o.where != nil {
+		o.judgeBody(&result, body, bodyErr)
+	}
 	switch result.Class {
 	case outcome.Succeeded:
 		o.receipt(&result, a, body, code, bodyErr)
@@ -39,11 +49,40 @@ func (o *operation) classify(a *answer, now time.Time) Result {
 	return result
 }
 
+func bodySays(c *condition, body canonical.Value) bool { return c != nil && c.holds(body) }
+
+// listed is what a code means by the declared lists, "" where it is in none.
+func (o *operation) listed(code string) outcome.Class {
+	switch d := o.declared; {
+	case code == "":
+	case code == d.KeyReusedCode || code == d.InProgressCode: // class knows these
+	case slices.Contains(d.RefusedCodes, code):
+		return outcome.Refused
+	case slices.Contains(d.BusyCodes, code):
+		return outcome.RejectedBusy
+	case slices.Contains(d.UnauthorizedCodes, code):
+		return outcome.Unauthorized
+	}
+	return ""
+}
+
+// judgeBody takes back the verdict of a success status where the body does not say so.
+func (o *operation) judgeBody(result *Result, body canonical.Value, bodyErr error) {
+	switch {
+	case bodyErr != nil:
+		result.Class, result.Detail = outcome.Ambiguous, detail("%s, but its body cannot be read: %v", result.Detail, bodyErr)
+	case o.where.holds(body):
+	case bodySays(o.pendingWhere, body):
+		result.Class = outcome.Accepted
+	default:
+		result.Class, result.Detail = outcome.Ambiguous, detail("%s, but its body does not say so at %s", result.Detail, o.where.pointer)
+	}
+}
+
 // class decides by status and error code alone; the caller checks what a success must hold.
 func (o *operation) class(a *answer, code string) (outcome.Class, string) {
 	d := o.declared
 	said := detail("HTTP %d%s", a.status, withCode(code))
-	coded := d.KeyReusedCode != "" || d.InProgressCode != ""
 	switch {
 	case code != "" && code == d.KeyReusedCode:
 		return outcome.KeyReused, said
@@ -53,7 +92,7 @@ func (o *operation) class(a *answer, code string) (outcome.Class, string) {
 		return outcome.Accepted, said
 	case slices.Contains(o.succeeded, a.status):
 		return outcome.Succeeded, said
-	case coded && a.bodyErr != nil:
+	case coded(d) && a.bodyErr != nil:
 		return outcome.Ambiguous, detail("%s, and its error code cannot be read: %v", said, a.bodyErr)
 	case o.isBusy(a):
 		return outcome.RejectedBusy, said

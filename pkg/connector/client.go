@@ -2,6 +2,7 @@ package connector
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,6 +16,7 @@ type ClientConfig struct {
 	BaseURL      string        // absolute; its host is allowed where AllowedHosts is empty
 	AllowedHosts []string      // host, host:port, address or range, checked by name and again by address
 	Timeout      time.Duration // of a whole call
+	TLS          *tls.Config   // nil trusts the system's authorities
 }
 
 // NewClient makes an HTTP client for calls that are no effects, such as notifications: it follows no redirect, asks no proxy, and
@@ -38,8 +40,11 @@ func NewClient(cfg ClientConfig) (*http.Client, error) {
 		return dialer.DialContext(ctx, network, address)
 	}
 	return &http.Client{
-		Timeout:       cfg.Timeout,
-		Transport:     &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute},
+		Timeout: cfg.Timeout,
+		Transport: &http.Transport{
+			DialContext: dial, TLSClientConfig: cfg.TLS.Clone(), MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute,
+			MaxResponseHeaderBytes: maxHeader,
+		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
 }

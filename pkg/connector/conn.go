@@ -134,7 +134,7 @@ func (k *Connector) newTransport() *http.Transport {
 		DisableCompression:     true,
 		MaxIdleConnsPerHost:    2 * concurrency, // lookups and reads run beside writes
 		IdleConnTimeout:        idleTimeout,
-		MaxResponseHeaderBytes: 64 << 10,
+		MaxResponseHeaderBytes: maxHeader,
 	}
 }
 

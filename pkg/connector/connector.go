@@ -23,7 +23,12 @@ const (
 	DefaultConcurrency = 16
 	// idleTimeout is below the keep-alive time of most servers, so that we, not they, end an idle connection.
 	idleTimeout = 30 * time.Second
+	maxHeader   = 64 << 10 // of an answer, in bytes
 )
+
+// ErrUnavailable is in the errors of calls that ended before anything was sent because the system, or its token server, could not be
+// reached or did not do its part. Of what ended for a reason on our side, it is not (D11).
+var ErrUnavailable = errors.New("the system is not available")
 
 // Config is what a Connector needs.
 type Config struct {
@@ -45,6 +50,9 @@ type Connector struct {
 	allowed     *allowList
 	operations  map[string]*operation
 	transport   *http.Transport
+	credential  credential
+	open        context.Context // until Close
+	cancel      context.CancelFunc
 	timeout     time.Duration
 	maxResponse int64
 	config      Config
@@ -71,7 +79,9 @@ func New(c Config) (*Connector, error) {
 		maxResponse: cmp.Or(declared.MaxResponse, DefaultMaxResponse),
 		config:      c,
 	}
+	k.open, k.cancel = context.WithCancel(context.Background())
 	if err := k.compile(); err != nil {
+		k.cancel()
 		return nil, fmt.Errorf("connector %q: %w", declared.ID, err)
 	}
 	k.transport = k.newTransport()
@@ -87,8 +97,8 @@ func (k *Connector) compile() error {
 	if k.allowed, err = newAllowList(k.declared.AllowedHosts, k.base); err != nil {
 		errs = append(errs, err)
 	}
-	if k.declared.BearerEnv != "" && k.declared.BearerFile != "" {
-		errs = append(errs, errors.New("a bearer token comes from an environment variable or from a file, not both"))
+	if k.credential, err = k.newCredential(); err != nil {
+		errs = append(errs, err)
 	}
 	if k.timeout < 0 || k.maxResponse < 0 || k.declared.Concurrency < 0 {
 		errs = append(errs, errors.New("timeout, largest response and concurrency must not be negative"))
@@ -113,7 +123,6 @@ func baseURL(declared *config.Connector) (*url.URL, error) {
 	if err != nil {
 		return nil, errors.New("the base URL cannot be read") // url.Error would repeat a password in it
 	}
-	credential := declared.BearerEnv != "" || declared.BearerFile != ""
 	switch {
 	case u.Scheme != "http" && u.Scheme != "https":
 		return nil, errors.New("the base URL must begin with https:// or http://")
@@ -121,14 +130,17 @@ func baseURL(declared *config.Connector) (*url.URL, error) {
 		return nil, errors.New("the base URL names no host")
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, errors.New("the base URL must not hold credentials, a query or a fragment")
-	case u.Scheme == "http" && credential && !isLoopbackName(u.Hostname()):
-		return nil, errors.New("a bearer token needs https:// unless the host is the loopback interface")
+	case u.Scheme == "http" && declared.Credential() != "" && !isLoopbackName(u.Hostname()):
+		return nil, errors.New("a credential needs https:// unless the host is the loopback interface")
 	}
 	return u, nil
 }
 
-// Close drops idle connections.
-func (k *Connector) Close() { k.transport.CloseIdleConnections() }
+// Close drops idle connections and ends what goes on beside calls.
+func (k *Connector) Close() {
+	k.cancel()
+	k.transport.CloseIdleConnections()
+}
 
 // Declared is the declaration of an operation, for what callers decide by it: key window, replay, index lag (D13).
 func (k *Connector) Declared(operation string) (*config.Operation, bool) {

@@ -16,6 +16,12 @@
 // # Where it may connect
 //
 // No proxies, no redirects. A connection is opened only to a declared host, and only to an address that the host may
-// have: see allow.go. Credentials are read at each call and exist nowhere else; a bearer token travels over plain HTTP to
-// the loopback interface only (D12).
+// have: see allow.go. A credential travels over plain HTTP to the loopback interface only (D12).
+//
+// # Credentials
+//
+// A connector has one at most (credential.go). Secrets are read at each use and exist nowhere else. Access tokens of OAuth 2.0
+// (oauth.go) are kept in memory, and got before the gate of a write is asked, from a token server that is held to the same rules; a
+// refresh token that the server replaces is written back to its file (rotation.go). A token that a system refuses is dropped: a read
+// is repeated once with another, a write is reported as unauthorized and it is the caller's to try again.
 package connector

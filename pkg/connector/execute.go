@@ -28,6 +28,8 @@ type Result struct {
 	Err               error         // what ended the attempt, so that callers know their gate's own errors; not for storing
 	StartedAt         time.Time
 	Duration          time.Duration
+	// CredentialDropped means that the credential was refused and that the next call has another one (outcome.RefreshAllowed).
+	CredentialDropped bool
 	// Unfinished means that whoever made the call may still tell what it came to, so that this is not the last word on the
 	// attempt. Only executors are like that: an HTTP call that has ended says no more.
 	Unfinished bool
@@ -52,7 +54,7 @@ func (k *Connector) execute(ctx context.Context, r *Request, gate func() error) 
 	if gate == nil {
 		return notSent(errors.New("no gate was given, and nothing is sent without one"))
 	}
-	write, err := k.outgoing(r)
+	write, err := k.outgoing(ctx, r)
 	if err != nil {
 		return notSent(err)
 	}
@@ -65,13 +67,17 @@ func (k *Connector) execute(ctx context.Context, r *Request, gate func() error) 
 	case refusal != nil:
 		return notSent(fmt.Errorf("stopped before the first byte: %w", refusal))
 	case !sent && answer != nil:
-		return notSent(fmt.Errorf("the provider answered HTTP %d before it was asked", answer.status))
+		return notSent(fmt.Errorf("%w: it answered HTTP %d before it was asked", ErrUnavailable, answer.status))
 	case !sent:
-		return notSent(err)
+		return notSent(fmt.Errorf("%w: %w", ErrUnavailable, err))
 	case answer == nil:
 		return Result{Class: outcome.Ambiguous, Sent: true, Err: err, Detail: detail("no answer after sending: %v", err)}
 	}
-	return op.classify(answer, k.config.Clock())
+	result := op.classify(answer, k.config.Clock())
+	if result.Class == outcome.Unauthorized && answer.status != http.StatusForbidden {
+		result.CredentialDropped = k.credential.rejected(write)
+	}
+	return result
 }
 
 func notSent(err error) Result {
@@ -79,7 +85,7 @@ func notSent(err error) Result {
 }
 
 // outgoing checks that the request is as it was prepared and adds the credential.
-func (k *Connector) outgoing(r *Request) (*http.Request, error) {
+func (k *Connector) outgoing(ctx context.Context, r *Request) (*http.Request, error) {
 	if r.Sum() != r.Digest {
 		return nil, errors.New("the stored request differs from its digest")
 	}
@@ -91,7 +97,7 @@ func (k *Connector) outgoing(r *Request) (*http.Request, error) {
 	for name, value := range r.Header {
 		header.Set(name, value)
 	}
-	write, err := k.request(r.Method, target, header)
+	write, err := k.request(ctx, r.Method, target, header, r.Body)
 	if err != nil {
 		return nil, err
 	}
@@ -105,45 +111,16 @@ func (k *Connector) outgoing(r *Request) (*http.Request, error) {
 
 // request is a request with the credential, for the connector's own origin only: a credential must not follow a stored
 // request to where the connector used to point.
-func (k *Connector) request(method string, target *url.URL, header http.Header) (*http.Request, error) {
+func (k *Connector) request(ctx context.Context, method string, target *url.URL, header http.Header, body []byte) (*http.Request, error) {
 	if target.Scheme != k.base.Scheme || target.Host != k.base.Host {
 		return nil, fmt.Errorf("the request was prepared for %s://%s, the connector now points to %s://%s; an operator must"+
 			" decide", target.Scheme, target.Host, k.base.Scheme, k.base.Host)
 	}
-	token, err := k.bearer()
-	if err != nil {
-		return nil, err
-	}
-	if token != "" {
-		header["Authorization"] = []string{"Bearer " + token}
-	}
-	return &http.Request{
+	r := &http.Request{
 		Method: method, URL: target, Host: target.Host, Header: header,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-	}, nil
-}
-
-// bearer reads the token at call time. Errors name where it should be, never what was there.
-func (k *Connector) bearer() (string, error) {
-	var token, where string
-	switch {
-	case k.declared.BearerEnv != "":
-		where = "environment variable " + k.declared.BearerEnv
-		token = k.config.Env(k.declared.BearerEnv)
-	case k.declared.BearerFile != "":
-		where = "file " + k.declared.BearerFile
-		text, err := k.config.ReadFile(k.declared.BearerFile)
-		if err != nil {
-			return "", fmt.Errorf("read the bearer token: %w", err)
-		}
-		token = string(text)
-	default:
-		return "", nil
 	}
-	if token = strings.TrimSpace(token); !validHeaderValue(token) {
-		return "", fmt.Errorf("the bearer token in %s is missing or not printable ASCII", where)
-	}
-	return token, nil
+	return r, k.credential.authorize(ctx, r, body)
 }
 
 // answer is a response as far as it could be read.

@@ -21,6 +21,19 @@ type operation struct {
 	accepted    []int
 	refused     []int
 	busy        []int
+
+	where, pendingWhere *condition // nil where they are not declared
+}
+
+// condition holds of a body with this value there.
+type condition struct {
+	pointer string
+	equals  canonical.Value
+}
+
+func (c *condition) holds(body canonical.Value) bool {
+	value, found := body.Pointer(c.pointer)
+	return found && value.Equal(c.equals)
 }
 
 var methods = []string{"POST", "PUT", "PATCH", "DELETE"}
@@ -34,11 +47,12 @@ func compileOperation(declared *config.Operation) (*operation, error) {
 		accepted:  orDefault(declared.Success.Pending, 202),
 		refused:   orDefault(declared.Refused, 400, 404, 410, 422),
 		busy:      append([]int{429}, declared.BusyStatuses...),
+		where:     c.condition(declared.Success.Where), pendingWhere: c.condition(declared.Success.PendingWhere),
 	}
 	if declared.Body != nil {
 		op.body = c.node("body", declared.Body)
 	}
-	if declared.Conditional != nil {
+	if declared.Conditional != nil && declared.Conditional.Header != "" {
 		op.conditional = c.template("conditional value", declared.Conditional.Value)
 		c.check(validHeaderName(declared.Conditional.Header), "conditional header %q is not a header name",
 			declared.Conditional.Header)
@@ -71,6 +85,16 @@ func (c *compiler) check(ok bool, format string, args ...any) {
 	}
 }
 
+func (c *compiler) condition(declared *config.Condition) *condition {
+	if declared == nil {
+		return nil
+	}
+	equals, err := canonical.FromAny(declared.Equals)
+	c.check(err == nil, "the value at %q: %v", declared.Pointer, err)
+	c.check(declared.Pointer != "", "a condition needs a JSON pointer")
+	return &condition{declared.Pointer, equals}
+}
+
 func (c *compiler) headers(declared *config.Operation) {
 	for _, name := range []string{declared.IdempotencyHeader, declared.RequestIDHeader} {
 		c.check(name == "" || validHeaderName(name), "%q is not a header name", name)
@@ -82,6 +106,11 @@ func (c *compiler) pointers(declared *config.Operation) {
 	pointers := []string{declared.ErrorCode, declared.ReceiptVersion, declared.Success.ExternalID}
 	if l := declared.Lookup; l != nil {
 		pointers = append(pointers, l.Items, l.ExternalID, l.Match, l.Version)
+	}
+	for _, where := range []*config.Condition{declared.Success.Where, declared.Success.PendingWhere} {
+		if where != nil {
+			pointers = append(pointers, where.Pointer)
+		}
 	}
 	if declared.Read != nil {
 		pointers = append(pointers, declared.Read.Version)
@@ -97,6 +126,10 @@ func (c *compiler) pointers(declared *config.Operation) {
 			c.errs = append(c.errs, err)
 		}
 	}
-	codes := declared.InProgressCode != "" || declared.KeyReusedCode != ""
-	c.check(!codes || declared.ErrorCode != "", "in-progress and key-reused codes need a pointer to the error code")
+	c.check(!coded(declared) || declared.ErrorCode != "", "error codes that mean something need a pointer to the error code")
+}
+
+// coded reports whether error codes are declared to mean something.
+func coded(d *config.Operation) bool {
+	return d.InProgressCode != "" || d.KeyReusedCode != "" || len(d.RefusedCodes)+len(d.BusyCodes)+len(d.UnauthorizedCodes) > 0
 }

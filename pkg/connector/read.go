@@ -1,12 +1,16 @@
 package connector
 
 import (
+	"cmp"
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"net/http"
 	"net/url"
 	"time"
+
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
 
 	"github.com/holdpoint/holdpoint/pkg/canonical"
 )
@@ -39,6 +43,8 @@ func (k *Connector) readTarget(ctx context.Context, op Operation) (body canonica
 		return fail(err)
 	case a.status == http.StatusNotFound || a.status == http.StatusGone:
 		return canonical.Value{}, "", false, nil
+	case a.status == http.StatusTooManyRequests || a.status >= 500:
+		return fail(fmt.Errorf("%w: HTTP %d", ErrUnavailable, a.status))
 	case a.status != http.StatusOK:
 		return fail(fmt.Errorf("HTTP %d", a.status))
 	}
@@ -103,7 +109,8 @@ func unclear(format string, args ...any) LookupResult {
 	return LookupResult{Verdict: Unclear, Evidence: detail(format, args...)}
 }
 
-// get reads. Like writes, it follows no redirect.
+// get reads. Like writes, it follows no redirect. Where a credential was refused that the connector can get anew, it asks once more
+// with another: reading again harms nobody.
 func (k *Connector) get(ctx context.Context, path template, op *Operation) (*answer, error) {
 	rendered, err := path.renderPath(op)
 	if err != nil {
@@ -113,12 +120,27 @@ func (k *Connector) get(ctx context.Context, path template, op *Operation) (*ans
 	if err != nil {
 		return nil, fmt.Errorf("the path %q makes no URL", rendered)
 	}
+	a, renewed, err := k.getOnce(ctx, target, op)
+	if renewed {
+		a, _, err = k.getOnce(ctx, target, op)
+	}
+	return a, err
+}
+
+// getOnce reports besides whether another credential takes the place of one that was refused.
+func (k *Connector) getOnce(ctx context.Context, target *url.URL, op *Operation) (a *answer, renewed bool, err error) {
 	header := http.Header{"Accept": {"application/json"}, "User-Agent": {"holdpoint"}}
-	r, err := k.request(http.MethodGet, target, header)
+	if k.declared.Signing.Set() {
+		header.Set(standardwebhooks.HeaderWebhookID, cmp.Or(op.OperationID, rand.Text())) // a reading has no operation
+	}
+	r, err := k.request(ctx, http.MethodGet, target, header, nil)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, k.timeout)
 	defer cancel()
-	return k.roundTrip(ctx, r, nil)
+	if a, err = k.roundTrip(ctx, r, nil); err != nil {
+		return nil, false, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return a, a.status == http.StatusUnauthorized && k.credential.rejected(r), nil
 }

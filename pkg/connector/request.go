@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 
+	standardwebhooks "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
 	"github.com/holdpoint/holdpoint/pkg/canonical"
 )
 
@@ -34,6 +36,11 @@ func (k *Connector) Prepare(_ context.Context, op Operation) (*Request, error) {
 	r, err := declared.request(&op)
 	if err != nil {
 		return nil, fmt.Errorf("prepare %s of connector %q: %w", op.Name, k.declared.ID, err)
+	}
+	if k.declared.Signing.Set() {
+		if err := r.setHeader(standardwebhooks.HeaderWebhookID, op.OperationID); err != nil {
+			return nil, fmt.Errorf("prepare %s of connector %q: %w", op.Name, k.declared.ID, err)
+		}
 	}
 	r.URL = k.base.String() + r.URL
 	r.Digest = r.Sum()
@@ -62,7 +69,7 @@ func (o *operation) request(op *Operation) (*Request, error) {
 			return nil, err
 		}
 	}
-	if conditional := o.declared.Conditional; conditional != nil {
+	if conditional := o.declared.Conditional; conditional != nil && conditional.Header != "" {
 		value, err := o.conditional.render(op, func(s string) string { return s })
 		if err != nil {
 			return nil, fmt.Errorf("header %s: %w", conditional.Header, err)

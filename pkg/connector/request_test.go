@@ -179,7 +179,7 @@ func FuzzPathsStayInTheirPlace(f *testing.F) {
 		if err != nil {
 			return
 		}
-		write, err := k.outgoing(r)
+		write, err := k.outgoing(t.Context(), r)
 		require.NoError(t, err)
 		require.Equal(t, "api.example.com", write.URL.Host)
 		require.Equal(t, "/base/v1/contacts/"+id, write.URL.Path)

@@ -30,17 +30,6 @@ type Origin struct {
 	Connector     *config.Connector
 }
 
-// credential names, and never holds, what the connector proves itself with.
-func credential(c config.Connector) string {
-	switch {
-	case c.BearerEnv != "":
-		return "env:" + c.BearerEnv
-	case c.BearerFile != "":
-		return "file:" + c.BearerFile
-	}
-	return ""
-}
-
 // Build makes the snapshot of a proposal that Check has found nothing wrong with.
 func Build(proposal canonical.Value, origin Origin) (*ledger.Intent, error) {
 	take := func(name string) canonical.Value {
@@ -61,7 +50,7 @@ func Build(proposal canonical.Value, origin Origin) (*ledger.Intent, error) {
 		canonical.Member{Name: "connector", Value: text(action.Connector)},
 		canonical.Member{Name: "operation", Value: text(action.Operation)},
 		canonical.Member{Name: "destination", Value: text(connector.BaseURL)},
-		canonical.Member{Name: "credential", Value: text(credential(connector))},
+		canonical.Member{Name: "credential", Value: text(connector.Credential())},
 		canonical.Member{Name: "target", Value: take("target")},
 		canonical.Member{Name: "proposed_change", Value: take("proposed_change")},
 		canonical.Member{Name: "current_version", Value: take("current_version")},

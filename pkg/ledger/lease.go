@@ -56,6 +56,7 @@ type Leased struct {
 	Owner         uuid.UUID
 	Epoch         int64 // of the kill switch, as the lease saw it
 	MaybeSent     bool  // an earlier attempt may have reached the provider
+	Unauthorized  bool  // an earlier attempt's credential was refused
 	FirstSentAt   time.Time
 	RunKey        string
 	CorrelationID string
@@ -268,6 +269,8 @@ select l.tenant_id, l.run_id, l.revision, l.ordinal, l.attempts, t.switch_epoch,
   case when l.attempts > 1 then (select s.request_digest from effect_attempts s where s.tenant_id = i.tenant_id
     and s.run_id = i.run_id and s.revision = i.revision and s.ordinal = i.ordinal and s.sent and s.request_digest is not null
     order by s.attempt limit 1) end,
+  l.attempts > 1 and exists (select from effect_attempts s where s.tenant_id = i.tenant_id and s.run_id = i.run_id
+    and s.revision = i.revision and s.ordinal = i.ordinal and s.class = 'unauthorized'),
   l.execute_by, clock_timestamp(), ` + standingRecallSQL("l") + `, array(
     select c.rule_id from exception_uses u join exception_classes c using (class_id)
     where u.tenant_id = i.tenant_id and u.run_id = i.run_id and u.intent_hash = l.intent_hash and c.stopped_at is not null)
@@ -341,7 +344,8 @@ func scanLeased(row pgx.CollectableRow) (e Leased, err error) {
 	var hash []byte
 	err = row.Scan(&e.TenantID, &e.RunID, &e.Revision, &e.Ordinal, &e.Attempt, &e.Epoch, &e.MaybeSent, &firstSent, &e.RunKey,
 		&e.CorrelationID, &e.TraceParent, &e.ActionType, &e.Connector, &e.Operation, &e.TargetSystem, &e.TargetRecord, &hash,
-		&e.Canonical, &e.PolicyVersion, &e.FirstAttempt, &e.SentDigest, &e.ExecuteBy, &e.Now, &recalled, &e.StoppedRules)
+		&e.Canonical, &e.PolicyVersion, &e.FirstAttempt, &e.SentDigest, &e.Unauthorized, &e.ExecuteBy, &e.Now, &recalled,
+		&e.StoppedRules)
 	copy(e.IntentHash[:], hash)
 	e.FirstSentAt = orZero(firstSent)
 	if recalled != nil {

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 	"github.com/holdpoint/holdpoint/pkg/ledger/ledgertest"
 )
@@ -289,6 +290,41 @@ func TestLeaseByTime(t *testing.T) { // B4: the dispatcher needs no event
 		require.Len(t, due(t, b, 2), 2, "what found no free slot is due at once")
 		require.Empty(t, due(t, b, 0))
 		require.Len(t, due(t, b, 2), 1)
+	})
+
+	t.Run("AFloodOfOneTenantLeavesAnotherItsShare", func(t *testing.T) { // D11
+		t.Parallel()
+		b := ledgertest.New(t)
+		const other = "other"
+		keys := make([]string, 500)
+		for i := range keys {
+			keys[i] = fmt.Sprintf("k%d", i)
+		}
+		flood := b.Approved(keys...)
+		_, err := b.Intake.ActivateRules(t.Context(), other, ledgertest.Source, 1)
+		require.NoError(t, err)
+		b.PolicyVersion = b.ActivatePolicy(other, []byte("other")) + "/test"
+		claim := ledgertest.Proposal("k0")
+		claim.TenantID = other
+		b.Claim(claim)
+		b.Decide(config.RouteAuto, claim)
+		effect := ledger.EffectKey{TenantID: other, RunID: ledger.RunID(other, "k0"), Revision: 1, Ordinal: 1}
+		tenants := func(request ledger.LeaseRequest) map[string]int {
+			request.Owner, request.Duration = uuid.New(), time.Minute
+			request.Free = map[string]int{target: 4, other + "/" + ledgertest.Connector: 4}
+			leased, err := b.Dispatcher.Lease(t.Context(), request)
+			require.NoError(t, err)
+			counts := map[string]int{}
+			for _, e := range leased {
+				counts[e.TenantID]++
+			}
+			return counts
+		}
+		want := map[string]int{ledgertest.Tenant: 4, other: 1}
+		require.Equal(t, want, tenants(ledger.LeaseRequest{Requested: append(flood, effect)}), "by events")
+		b.Exec(`update effects set state = 'pending', lease_owner = null, lease_expires_at = null, next_check_at = clock_timestamp()
+  where state = 'sending' and tenant_id = $1`, other)
+		require.Equal(t, want, tenants(ledger.LeaseRequest{Due: true}), "by time")
 	})
 
 	t.Run("ConnectorThatIsNotNamedTakesNothing", func(t *testing.T) {

@@ -195,4 +195,6 @@ var stepWords = map[string]string{
 	"confirm_not_done": "Settled it as not done; it is tried again",
 	"dispute":          "Disputed the provider's answer",
 	"give_up":          "Gave it up, and the run ended",
+	"recall":           "Held it, because somebody has recalled its draft",
+	"release":          "Let it go, because the recall of its draft was lifted",
 }

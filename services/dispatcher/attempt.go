@@ -28,6 +28,9 @@ type attempt struct {
 	granted bool      // leave was granted: bytes may have left
 	digest  *canonical.Digest
 	call    *call // at an executor, nil elsewhere
+	lot     lot   // of the connector's tap
+	health  health
+	wait    time.Duration // what the provider asked for
 	// unfinished: the executor may still say what the attempt came to, so no outcome is stored that would keep it out.
 	unfinished bool
 }
@@ -50,6 +53,7 @@ func (d *Dispatcher) send(ctx context.Context, a *attempt) {
 		}
 	}()
 	settlement := d.attempt(ctx, a)
+	a.target.tap.report(time.Now(), a.lot, a.health, a.wait)
 	settlement.EffectKey, settlement.Attempt, settlement.Owner = a.EffectKey, a.Attempt, a.Owner
 	settlement.RunKey, settlement.CorrelationID, settlement.TraceParent = a.RunKey, a.CorrelationID, a.TraceParent
 	d.attempts.Add(ctx, 1, metric.WithAttributes(attribute.String("class", settlement.Outcome.Class),
@@ -135,6 +139,7 @@ func (d *Dispatcher) call(
 	}
 	a.digest = &request.Digest
 	result := a.target.execute(ctx, a, request, func() error { return d.leave(ctx, a) })
+	a.health, a.wait = healthOf(result), result.RetryAfter
 	if result.Sent {
 		sendSite.After(ctx, a.RunID.String())
 	}

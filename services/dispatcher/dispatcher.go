@@ -2,9 +2,9 @@
 // the first byte, makes one call, and records what it came to. A crash anywhere leaves an attempt row that says what
 // may have happened (D3).
 //
-// The life of one attempt, by file: door.go (an event asks) or lease.go (the poll finds it due; heard.go: in a database that was not
-// put back in time), attempt.go, recheck.go (what has changed since it was authorized), the connector's call, follow.go (what the
-// outcome means), record.go.
+// The life of one attempt, by file: door.go (an event asks) or lease.go (the poll finds it due; slots.go and tap.go: as far as they let
+// it; heard.go: in a database that was not put back in time), attempt.go, recheck.go (what has changed since it was authorized), the
+// connector's call, follow.go (what the outcome means), record.go.
 //
 // Where a program of the tenant's makes the call: executor.go (the command), call.go (leave), receipt.go (what it came to),
 // leave.go and peer.go (how its words come in), late.go (a receipt that nobody waits for any more).
@@ -71,6 +71,7 @@ type Dispatcher struct {
 
 	attempts metric.Int64Counter
 	reviews  metric.Int64Counter
+	breakers breakers
 }
 
 // The boundaries around a provider: the first byte of a request, and its answer.
@@ -88,15 +89,16 @@ func New(ctx context.Context, env *service.Env, settings Settings) (*Dispatcher,
 		wake: make(chan struct{}, 1), drained: make(chan struct{}),
 	}
 	var problems []error
+	var err1, err2, err3, err4 error
+	d.breakers, err4 = newBreakers(env.Meter)
 	d.executors = newExecutors(env.Bus, len(tenantsWithExecutors(env.Config)) > 0)
 	for _, declared := range env.Config.Tenants {
 		problems = append(problems, d.addTargets(declared))
 	}
-	var err1, err2, err3 error
 	d.policies, err3 = active.New(ctx, active.Config[*tenant]{Env: env, Make: newTenant})
 	d.attempts, err1 = env.Meter.Int64Counter("holdpoint_dispatch_attempts_total")
 	d.reviews, err2 = env.Meter.Int64Counter("holdpoint_returned_to_review_total")
-	if err := errors.Join(append(problems, err1, err2, err3)...); err != nil {
+	if err := errors.Join(append(problems, err1, err2, err3, err4)...); err != nil {
 		return nil, err
 	}
 	if !settings.Enabled {

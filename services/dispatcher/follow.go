@@ -24,6 +24,9 @@ const (
 // follow is what the matrix says of a result.
 func (d *Dispatcher) follow(a *attempt, result connector.Result) ledger.Settlement {
 	consequence := result.Class.Consequence(a.MaybeSent)
+	if outcome.RefreshAllowed(result.Class, result.CredentialDropped, a.Unauthorized, a.MaybeSent) {
+		consequence = outcome.Consequence{Move: outcome.Pending}
+	}
 	s := ledger.Settlement{
 		MaybeSent: consequence.MaybeSent, ExternalID: result.ExternalID, RecordVersion: result.RecordVersion,
 		Outcome: a.report(result), NextCheck: ledger.Never,

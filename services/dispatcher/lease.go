@@ -23,11 +23,12 @@ func (d *Dispatcher) lease(ctx context.Context, req ledger.LeaseRequest) error {
 	req.Owner, req.Duration = uuid.New(), d.leaseDuration()
 	req.Free = map[string]int{}
 	req.Heard = d.heard.mark.Load()
+	now := time.Now()
 	if d.settings.Enabled && !d.stopping.Load() && d.heard.asked.Load() {
 		if err := d.policies.Fresh(ctx); err != nil {
 			return err
 		}
-		req.Free = d.slots.take(d.sendable())
+		req.Free = d.slots.take(d.sendable(), now)
 	}
 	if len(req.Free) == 0 && req.Due {
 		return nil
@@ -41,8 +42,13 @@ func (d *Dispatcher) lease(ctx context.Context, req ledger.LeaseRequest) error {
 	if err != nil {
 		return err
 	}
+	lots := make(map[string]lot, len(used))
+	for name, n := range used {
+		lots[name] = d.targets[name].tap.took(now, n)
+	}
 	for i := range leased {
-		a := &attempt{Leased: leased[i], target: d.targets[slotOf(&leased[i])], taken: time.Now()}
+		name := slotOf(&leased[i])
+		a := &attempt{Leased: leased[i], target: d.targets[name], taken: time.Now(), lot: lots[name]}
 		d.inFlight.Go(func() { d.send(context.WithoutCancel(ctx), a) })
 	}
 	return nil

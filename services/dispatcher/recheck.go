@@ -43,6 +43,9 @@ func (d *Dispatcher) recheck(
 		changed, err = targetNow(ctx, a.target.conn, s, op)
 	}
 	if err != nil {
+		if errors.Is(err, connector.ErrUnavailable) {
+			a.health = down
+		}
 		return d.follow(a, connector.Result{Class: outcome.NotSent, Detail: err.Error()}), true
 	}
 	if len(changed) > 0 {

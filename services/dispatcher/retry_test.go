@@ -1,6 +1,7 @@
 package dispatcher
 
 import (
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -270,5 +271,56 @@ func TestSecretsStayWhereTheyAre(t *testing.T) {
 	require.NotContains(t, b.Logs.String(), secret)
 	for _, table := range []string{"effects", "effect_attempts", "audit_events", "event_log", "intents"} {
 		require.Zero(t, b.Count(`select count(*) from `+table+` t where t::text like '%'||$1||'%'`, secret), table)
+	}
+}
+
+// TestARefusedTokenIsRefreshedOnce: the effect is tried once more with another access token, and held if that is refused too.
+func TestARefusedTokenIsRefreshedOnce(t *testing.T) {
+	const secret = "s3cr3t-of-the-client"
+	t.Setenv("HOLDPOINT_TEST_CLIENT", secret)
+	var issued, writes atomic.Int32
+	var accepted atomic.Value // the token that the provider takes
+	crm := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.URL.Path == "/token":
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(w, `{"access_token":"s3cr3t-access-%d","expires_in":3600}`, issued.Add(1))
+		case r.Header.Get("Authorization") != accepted.Load():
+			w.WriteHeader(http.StatusUnauthorized)
+		default:
+			writes.Add(1)
+			_, _ = w.Write([]byte(`{"update_id":"u","version":"2"}`))
+		}
+	}))
+	t.Cleanup(crm.Close)
+	b := setup(t, servicetest.WithConfig(func(c *config.Tenant) {
+		withoutRead(c)
+		declared := servicetest.Connector(c, servicetest.CRM)
+		declared.BaseURL, declared.AllowedHosts = crm.URL, nil
+		declared.OAuth2 = &config.OAuth2{TokenURL: crm.URL + "/token", ClientID: "holdpoint",
+			ClientSecret: config.SecretRef{Env: "HOLDPOINT_TEST_CLIENT"}}
+	}))
+	accepted.Store("Bearer s3cr3t-access-2")
+	b.Authorize(b.Contact("once"), b.Contact("twice"))
+	b.request("once")
+	require.Equal(t, ledger.EffectPending, b.Look("once").State)
+	require.False(t, b.Look("once").MaybeSent)
+	b.due("once")
+	b.request("once")
+	require.Equal(t, ledger.EffectCompleted, b.Look("once").State)
+	require.EqualValues(t, 1, writes.Load())
+	require.Empty(t, b.alerts("once"))
+
+	accepted.Store("none")
+	b.request("twice")
+	require.Equal(t, ledger.EffectPending, b.Look("twice").State)
+	b.due("twice")
+	b.request("twice")
+	require.Equal(t, ledger.HoldUnauthorized, b.Look("twice").HoldReason)
+	require.Len(t, b.alerts("twice"), 1)
+	require.EqualValues(t, 3, issued.Load())
+	require.NotContains(t, b.Logs.String(), "s3cr3t")
+	for _, table := range []string{"effects", "effect_attempts", "audit_events", "event_log", "intents"} {
+		require.Zero(t, b.Count(`select count(*) from `+table+` t where t::text like '%s3cr3t%'`), table)
 	}
 }

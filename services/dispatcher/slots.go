@@ -2,6 +2,7 @@ package dispatcher
 
 import (
 	"sync"
+	"time"
 
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
@@ -17,8 +18,8 @@ type slots struct {
 // slotOf names the counter of an effect.
 func slotOf(e *ledger.Leased) string { return e.TenantID + "/" + e.Connector }
 
-// take reserves every free slot of every connector, until giveBack says which were used.
-func (s *slots) take(targets map[string]*target) map[string]int {
+// take reserves every free slot of every connector, as far as its tap allows now, until giveBack says which were used.
+func (s *slots) take(targets map[string]*target, now time.Time) map[string]int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.taken == nil {
@@ -26,12 +27,12 @@ func (s *slots) take(targets map[string]*target) map[string]int {
 	}
 	free := map[string]int{}
 	for name, t := range targets {
-		limit := max(t.declared.Concurrency, 1)
-		if n := limit - s.taken[name]; n > 0 {
-			free[name] = n
-			s.taken[name] = limit
-		} else {
+		n := max(t.declared.Concurrency, 1) - s.taken[name]
+		if n <= 0 {
 			s.hungry[name] = true
+		} else if n = t.tap.allow(now, n); n > 0 {
+			free[name] = n
+			s.taken[name] += n
 		}
 	}
 	return free

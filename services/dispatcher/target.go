@@ -26,6 +26,7 @@ type target struct {
 	// nothing can begin any more.
 	execute func(context.Context, *attempt, *connector.Request, func() error) connector.Result
 	backoff *outcome.Backoff
+	tap     *tap
 }
 
 // preparer is what a connector of every kind knows before it writes.
@@ -41,7 +42,7 @@ func (t *target) lasts() time.Duration {
 	if t.declared.Executor() {
 		return cmp.Or(t.declared.LeaveWithin, defaultLeave) + cmp.Or(t.declared.Timeout, defaultReport)
 	}
-	return 2 * t.declared.Timeout
+	return 2 * t.declared.Longest()
 }
 
 // newTenant compiles the rules of a tenant.
@@ -60,7 +61,7 @@ func newTenant(declared *config.Tenant) (*tenant, error) {
 // addTargets makes the connectors of a tenant, which are what the files say.
 func (d *Dispatcher) addTargets(declared *config.Tenant) error {
 	for _, c := range declared.Connectors {
-		t, err := d.newTarget(c)
+		t, err := d.newTarget(declared.ID, c)
 		if err != nil {
 			return fmt.Errorf("connector %s of tenant %s: %w", c.ID, declared.ID, err)
 		}
@@ -69,14 +70,15 @@ func (d *Dispatcher) addTargets(declared *config.Tenant) error {
 	return nil
 }
 
-func (d *Dispatcher) newTarget(c *config.Connector) (*target, error) {
+func (d *Dispatcher) newTarget(tenant string, c *config.Connector) (*target, error) {
 	backoff, err := outcome.NewBackoff(outcome.BackoffConfig{Declared: c.Backoff})
 	if err != nil {
 		return nil, err
 	}
+	tap := newTap(c, d.env.Log.With("tenant", tenant, "connector", c.ID), d.breakers.of(tenant, c.ID))
 	if c.Executor() {
 		conn, err := connector.NewExecutor(c)
-		return &target{c, conn, d.executors.execute, backoff}, err
+		return &target{c, conn, d.executors.execute, backoff, tap}, err
 	}
 	conn, err := connector.New(connector.Config{Connector: c})
 	if err != nil {
@@ -85,5 +87,5 @@ func (d *Dispatcher) newTarget(c *config.Connector) (*target, error) {
 	call := func(ctx context.Context, _ *attempt, r *connector.Request, gate func() error) connector.Result {
 		return conn.Execute(ctx, r, gate)
 	}
-	return &target{c, conn, call, backoff}, nil
+	return &target{c, conn, call, backoff, tap}, nil
 }

@@ -106,7 +106,7 @@ func New(ctx context.Context, env *service.Env, settings Settings) (*Reconciler,
 			}
 			r.targets[t.ID+"/"+c.ID] = &target{conn, backoff}
 			if !c.Executor() {
-				longest = max(longest, c.Timeout)
+				longest = max(longest, c.Longest())
 			}
 		}
 	}

@@ -62,12 +62,14 @@ func WithActionsOff() Option { return func(s *settings) { s.enabled = false } }
 //	connector's timeout    10 s      2 s
 //	index lag of lookups   2 s       200 ms
 //	first retry, longest   1 s, 1m   100 ms, 1 s   and 60 attempts: misfortune may refuse an effect often
+//	breaker's open time    30 s      300 ms
 //	dispatcher's lease     30 s      4 s           the timeout and a margin
 //	broker's ack wait      30 s      2 s
 //	batch of publishes     2 s       500 ms
 const (
 	quickTimeout     = 2 * time.Second
 	quickIndexLag    = 200 * time.Millisecond
+	quickOpenFor     = 300 * time.Millisecond
 	quickLeaseMargin = 2 * time.Second
 	quickAckWait     = 2 * time.Second
 	quickPublish     = 500 * time.Millisecond
@@ -81,6 +83,7 @@ func quick(c *config.Config) {
 		for _, k := range t.Connectors {
 			k.Timeout, k.LeaveWithin = quickTimeout, quickTimeout
 			k.Backoff = quickBackoff
+			k.Breaker.OpenFor = quickOpenFor
 			for _, op := range k.Operations {
 				if op.Lookup != nil {
 					op.Lookup.IndexLag = quickIndexLag
