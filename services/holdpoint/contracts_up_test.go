@@ -181,6 +181,7 @@ func TestTheOpenAPIDocumentIsTrue(t *testing.T) {
 	t.Run("Signed", d.signed)
 	t.Run("DraftedByAModel", d.drafted)
 	t.Run("Approvals", d.approvals)
+	t.Run("ApprovedAlone", d.alone)
 	t.Run("Unattended", d.unattended)
 	t.Run("ToldByTheProvider", d.told)
 	for path, item := range d.doc["paths"].(map[string]any) {
@@ -270,6 +271,12 @@ func (d *documented) waiting(t *testing.T, key, token string) contracts.Approval
 	d.do(t, 202, call{method: "POST", path: eventsPath, values: []string{"support-refunds"}, token: d.r.APIKey,
 		header: map[string]string{"Idempotency-Key": key},
 		body:   `{"ticket_id":"t-1","requested_by":"rita@example.test","proposal":` + proposal + `}`})
+	return d.asked(t, key, token)
+}
+
+// asked waits until people are asked about the run of a key.
+func (d *documented) asked(t *testing.T, key, token string) contracts.ApprovalCard {
+	t.Helper()
 	var list contracts.ApprovalList
 	require.Eventually(t, func() bool {
 		list = decoded[contracts.ApprovalList](t, d.do(t, 200, call{method: "GET", path: "/v1/approvals",
@@ -338,6 +345,25 @@ func (d *documented) approvals(t *testing.T) {
 	d.do(t, 403, withdraw(nora, `{"reason":"not mine to withdraw"}`))
 	d.do(t, 200, withdraw(rita, `{"reason":"refunded in the shop"}`))
 	d.do(t, 409, withdraw(rita, `{"reason":"once more"}`))
+}
+
+// alone is a request that one person approves in an emergency, and what another one says of it (A16).
+func (d *documented) alone(t *testing.T) {
+	otto, dora := d.token(t, "otto"), d.token(t, "dora")
+	d.do(t, 202, call{method: "POST", path: eventsPath, values: []string{"crm-enrichment"}, token: d.r.APIKey,
+		header: map[string]string{"Idempotency-Key": "b-1"},
+		body:   `{"event_id":"b-1","proposal":` + proposalOf("stock.reserve", "warehouse", "sku-1", `{"quantity":50}`) + `}`})
+	card := d.asked(t, "b-1", otto)
+	post := func(token, verb string, body any) call {
+		return call{method: "POST", path: cardPath + verb, values: []string{card.ApprovalID}, token: token, body: marshalled(t, body)}
+	}
+	right := contracts.GlassJudgementRequest{Verdict: contracts.VerdictRight}
+	d.do(t, 403, post(dora, "/judgement", right))
+	broken := contracts.DecisionRequest{Decision: contracts.DecisionBreakGlass, Reason: "the line stands still", IntentHash: card.IntentHash}
+	d.do(t, 403, post(dora, "/decision", broken))
+	d.do(t, 200, post(otto, "/decision", broken))
+	d.do(t, 403, post(otto, "/judgement", right))
+	require.Equal(t, "dora", decoded[contracts.GlassJudgementAnswer](t, d.do(t, 200, post(dora, "/judgement", right))).ReviewerID)
 }
 
 // unattended is a case that a rule lets act: it is held, taken back, and looked at.
