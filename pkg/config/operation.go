@@ -177,7 +177,7 @@ func readRead(o *object) *Read {
 		return nil
 	}
 	r := &Read{Path: part.path("path"), Version: part.pointer("version"), Values: part.wholePointer("values"),
-		Fields: part.pointerMap("fields"), Unverified: part.oneOf("postcondition", PostconditionSkip, "") == PostconditionSkip}
+		Fields: part.pointerMap("fields"), Unverified: part.oneOf("postcondition", "check", postconditionSkip, "") == postconditionSkip}
 	if part.take("version") == nil {
 		part.fail("version", "is missing; it is the JSON pointer to the record's version")
 	}
@@ -203,8 +203,8 @@ type Read struct {
 	Unverified bool
 }
 
-// PostconditionSkip is how a configuration says Read.Unverified.
-const PostconditionSkip = "skip"
+// postconditionSkip is how a configuration says Read.Unverified.
+const postconditionSkip = "skip"
 
 // Verifies reports whether the target is read after a write that the provider says was done, and held against what was written (R7):
 // after updates whose read says where the target has the values.
