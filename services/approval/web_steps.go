@@ -190,4 +190,7 @@ var stepWords = map[string]string{
 	"confirm_not_done": "Settled it as not done; it is tried again",
 	"dispute":          "Disputed the provider's answer",
 	"give_up":          "Gave it up, and the run ended",
+
+	"propose_resolution":  "Says what became of it; another person has to confirm that",
+	"withdraw_resolution": "Withdrew what was said to have become of it",
 }
