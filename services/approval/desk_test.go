@@ -1,6 +1,7 @@
 package approval
 
 import (
+	"errors"
 	"net/http"
 	"net/url"
 	"testing"
@@ -8,6 +9,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
@@ -294,16 +298,55 @@ func TestDeskWithoutTheOperatorsLogin(t *testing.T) {
 func TestDeskMeasures(t *testing.T) { // R9
 	t.Parallel()
 	g := deskGate(t)
-	e := g.lost("old")
-	g.lost("older")
-	g.Exec(`update effects set unknown_since = clock_timestamp() - interval '48 hours' where run_id = $1`, e.RunID)
-	for range 2 { // the second time within a quarter of an hour alerts nobody
+	require.NoError(t, g.stop()) // the test is the loop
+	reader := metric.NewManualReader()
+	meter := metric.NewMeterProvider(metric.WithReader(reader)).Meter("test")
+	var errs [3]error
+	g.unsettled, errs[0] = meter.Int64Gauge("holdpoint_unsettled")
+	g.unsettledAge, errs[1] = meter.Float64Gauge("holdpoint_unsettled_oldest_seconds")
+	g.atRisk, errs[2] = meter.Float64Gauge("holdpoint_amount_at_risk")
+	require.NoError(t, errors.Join(errs[:]...))
+	measured := func() map[string]float64 {
 		_, err := g.watchDesk(t.Context())
 		require.NoError(t, err)
+		var all metricdata.ResourceMetrics
+		require.NoError(t, reader.Collect(t.Context(), &all))
+		values := map[string]float64{}
+		for _, m := range all.ScopeMetrics[0].Metrics {
+			switch data := m.Data.(type) {
+			case metricdata.Gauge[int64]:
+				for _, p := range data.DataPoints {
+					values[m.Name+" "+p.Attributes.Encoded(attribute.DefaultEncoder())] = float64(p.Value)
+				}
+			case metricdata.Gauge[float64]:
+				for _, p := range data.DataPoints {
+					values[m.Name+" "+p.Attributes.Encoded(attribute.DefaultEncoder())] = p.Value
+				}
+			}
+		}
+		return values
 	}
+	e := g.lost("old")
+	other := g.lost("older")
+	g.Exec(`update effects set unknown_since = clock_timestamp() - interval '48 hours' where run_id = $1`, e.RunID)
+
+	first := measured()
+	require.InDelta(t, 2, first["holdpoint_unsettled kind=unknown,tenant=demo"], 0)
+	require.InDelta(t, 48*3600, first["holdpoint_unsettled_oldest_seconds kind=unknown,tenant=demo"], 60)
+	require.InDelta(t, 500, first["holdpoint_amount_at_risk currency=EUR,tenant=demo"], 0)
+	measured() // within a quarter of an hour nobody is alerted again
 	alerts := g.Logs.Errors()
 	require.Len(t, alerts, 1)
-	for _, says := range []string{"unknown for too long", "tenant=demo", "owner=support-lead", "unknown=2", "oldest=" + e.OperationID(), "age=48h0m", `at_risk="500 EUR"`} {
+	for _, says := range []string{"unknown for too long", "tenant=demo", "owner=support-lead", "unknown=2", "oldest=" + e.OperationID(), "age=48h0m",
+		`at_risk="500 EUR"`} {
 		require.Contains(t, alerts[0], says)
 	}
+
+	g.Exec(`update effects set state = 'held', hold_reason = 'disputed', unknown_since = null where run_id = any($1)`, []uuid.UUID{e.RunID, other.RunID})
+	after := measured()
+	require.Zero(t, after["holdpoint_unsettled kind=unknown,tenant=demo"], "what is there no more is measured as none")
+	require.InDelta(t, 2, after["holdpoint_unsettled kind=disputed,tenant=demo"], 0)
+	g.deskAlerted = map[string]time.Time{}
+	measured()
+	require.Len(t, g.Logs.Errors(), 1, "what somebody holds is not unknown")
 }
