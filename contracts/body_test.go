@@ -39,7 +39,8 @@ func sampleProposal() Proposal {
 
 func sampleAnswer() Answer {
 	return Answer{
-		Result: ResultOutcomeUnknown, RunID: "r", IdempotencyKey: "k", State: StateApproved, Outcome: OutcomePartial, Reason: "the card was stolen",
+		Result: ResultOutcomeUnknown, RunID: "r", IdempotencyKey: "k", State: StateApproved, Outcome: OutcomePartial,
+		Reason:  "the card was stolen",
 		Lease:   &Lease{Owner: sampleID, Version: 1, ExpiresAt: sampleMeta.Time, RemainingMS: 30000},
 		Effects: []Effect{{OperationID: "op", State: "unknown", ExternalID: "x"}}, StatusURL: "/v1/runs/r",
 	}
@@ -93,8 +94,9 @@ func sampleCase() Unattended {
 }
 
 func sampleDeskItem() DeskItem {
-	return DeskItem{OperationID: "op", TenantID: "demo", RunID: sampleRun, IdempotencyKey: "k", CorrelationID: "c", ActionType: "payment.refund",
-		Connector: "payments", Operation: "create_refund", Target: ApprovalTarget{System: "payments", RecordID: "p-1"}, Owner: "lead",
+	return DeskItem{OperationID: "op", TenantID: "demo", RunID: sampleRun, IdempotencyKey: "k", CorrelationID: "c",
+		ActionType: "payment.refund",
+		Connector:  "payments", Operation: "create_refund", Target: ApprovalTarget{System: "payments", RecordID: "p-1"}, Owner: "lead",
 		Kind: "unknown", State: "unknown", HoldReason: "r", Seen: "unknown.1", Since: sampleMeta.Time, ExecuteBy: sampleMeta.Time, Attempts: 1,
 		Lookups: 1, LastClass: "ambiguous", LastDetail: "lost", LastVerdict: "unclear", ExternalID: "re_1", MaybeSent: true,
 		FirstSentAt: &sampleMeta.Time, Amount: "250", Currency: "EUR"}
@@ -102,7 +104,8 @@ func sampleDeskItem() DeskItem {
 
 func sampleDeskCase() DeskCase {
 	at := &sampleMeta.Time
-	return DeskCase{DeskItem: sampleDeskItem(), RequestedBy: "rita", IntentHash: sampleHash, Intent: json.RawMessage(`{"format":"holdpoint-intent-1"}`),
+	return DeskCase{DeskItem: sampleDeskItem(), RequestedBy: "rita", IntentHash: sampleHash,
+		Intent:   json.RawMessage(`{"format":"holdpoint-intent-1"}`),
 		RunState: StateApproved, SecondPerson: true, AttemptsMade: []DeskAttempt{{Attempt: 1, StartedAt: *at, FinishedAt: at, Class: "ambiguous",
 			Sent: true, HTTPStatus: 504, ExternalID: "re_1", ProviderRequestID: "req-1", RequestDigest: sampleHash, Detail: "lost"}},
 		LookupsMade: []DeskLookup{{Lookup: 1, LookedAt: *at, Verdict: "unclear", Conclusive: true, ExternalID: "re_1", Evidence: "HTTP 500"}},
@@ -165,7 +168,8 @@ func bodies() map[string]body {
 			GlassJudgementRequest{Verdict: VerdictRight}},
 		"glass_judgement_answer.v1": {GlassJudgementAnswer{ApprovalID: "a", Verdict: VerdictWrong, ReviewerID: "nora",
 			JudgedAt: sampleMeta.Time}, GlassJudgementAnswer{Verdict: VerdictRight, JudgedAt: sampleMeta.Time}},
-		"desk_list.v1": {DeskList{Sums: []DeskSum{{TenantID: "demo", Kind: "unknown", ActionType: "payment.refund", Connector: "payments", Owner: "lead",
+		"desk_list.v1": {DeskList{Sums: []DeskSum{{TenantID: "demo", Kind: "unknown", ActionType: "payment.refund",
+			Connector: "payments", Owner: "lead",
 			Count: 1, Oldest: sampleMeta.Time, Amount: "250", Currency: "EUR"}}, Items: []DeskItem{sampleDeskItem()}, Next: "n"},
 			DeskList{Sums: []DeskSum{}, Items: []DeskItem{}}},
 		"desk_case.v1": {sampleDeskCase(), DeskCase{DeskItem: DeskItem{TenantID: "demo", State: "held"}, IntentHash: sampleHash,

@@ -129,21 +129,23 @@ func requireShape(t *testing.T, s spot, where string, complaints, allowed []stri
 
 // withoutDefault are optional settings with no value of their own where they are left out.
 var withoutDefault = map[string]string{
-	".actions[].category":                         "nothing is sensitive",
-	".actions[].limits[].count":                   "no number is bounded",
-	".rules[].window":                             "nothing is held",
-	".actions[].profession":                       "nobody qualified is needed",
-	".tests[].uncertainty":                        "nothing is stated",
-	".actions[].review.typed_reason":              "depends on the risk",
-	".actions[].review.recent_sign_in":            "depends on the risk",
-	".actions[].review.remind_before":             "is a quarter of decide_within",
-	".rate_limit.burst":                           "is per_second",
-	".connectors[].operations[].method":           "is needed with kind http alone",
-	".connectors[].operations[].key_window":       "no key is remembered",
-	".connectors[].operations[].key_margin":       "a key is relied on for its whole window",
-	".sources[].rules[].key.cloud_event":          "is one of the four forms of a key",
-	".sources[].signature.encoding":               "is needed with scheme hmac alone",
-	".connectors[].operations[].lookup.index_lag": "every write is visible",
+	".actions[].category":                           "nothing is sensitive",
+	".actions[].limits[].count":                     "no number is bounded",
+	".rules[].window":                               "nothing is held",
+	".actions[].profession":                         "nobody qualified is needed",
+	".tests[].uncertainty":                          "nothing is stated",
+	".actions[].review.typed_reason":                "depends on the risk",
+	".actions[].review.recent_sign_in":              "depends on the risk",
+	".actions[].resolve.second_person":              "depends on whether it is reversible",
+	".connectors[].operations[].read.postcondition": "the target is read again",
+	".actions[].review.remind_before":               "is a quarter of decide_within",
+	".rate_limit.burst":                             "is per_second",
+	".connectors[].operations[].method":             "is needed with kind http alone",
+	".connectors[].operations[].key_window":         "no key is remembered",
+	".connectors[].operations[].key_margin":         "a key is relied on for its whole window",
+	".sources[].rules[].key.cloud_event":            "is one of the four forms of a key",
+	".sources[].signature.encoding":                 "is needed with scheme hmac alone",
+	".connectors[].operations[].lookup.index_lag":   "every write is visible",
 }
 
 func TestSchemasHaveTheDefaultsOfTheLoader(t *testing.T) {

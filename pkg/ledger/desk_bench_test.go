@@ -17,8 +17,9 @@ func BenchmarkDesk(b *testing.B) {
 	bench := ledgertest.New(b)
 	waiting, _ := strconv.Atoi(os.Getenv("HOLDPOINT_BENCH_WAITING"))
 	bench.Seed(cmp.Or(waiting, 100_000))
-	bench.Exec(`update effects e set open = true, next_check_at = now(), state = n.state, hold_reason = n.reason, risk_amount = random() * 1000,
-  risk_currency = 'EUR', unknown_since = case when n.state = 'unknown' then now() - make_interval(secs => 61 + random() * 86400) end
+	bench.Exec(`update effects e set open = true, next_check_at = now(), state = n.state, hold_reason = n.reason,
+  risk_amount = random() * 1000, risk_currency = 'EUR', unknown_since = case when n.state = 'unknown'
+    then now() - make_interval(secs => 61 + random() * 86400) end
 from (values (0, 'unknown', null), (1, 'held', 'incident')) as n(side, state, reason) where get_byte(uuid_send(e.run_id), 0) % 2 = n.side`)
 	bench.Exec(`analyze effects`)
 	scopes := []ledger.DeskScope{{TenantID: ledgertest.Tenant}}

@@ -22,8 +22,8 @@ from (select s.*, d.kind, clock_timestamp() as now from unnest($1::text[], $2::t
   cross join unnest($6::text[]) as d(kind)) k
 cross join lateral (
   select %s from effects e
-  where ` + onDesk + ` and e.tenant_id = k.tenant_id and ` + deskKind + ` = k.kind and (k.action_type = '' or e.action_type = k.action_type)
-    and ` + deskDue + `%s
+  where ` + onDesk + ` and e.tenant_id = k.tenant_id and ` + deskKind + ` = k.kind
+    and (k.action_type = '' or e.action_type = k.action_type) and ` + deskDue + `%s
 ) e`
 
 	deskColumns = `

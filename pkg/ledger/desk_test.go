@@ -51,7 +51,8 @@ func TestDesk(t *testing.T) { // R6, R9
 	t.Parallel()
 	b := ledgertest.New(t)
 	unknown := stuck(b, t, "250.10", "EUR", lost, "u-1", "u-2")
-	held := stuck(b, t, `"40.5"`, "USD", ledger.Settlement{Move: "hold", HoldReason: ledger.HoldUnauthorized, NextCheck: ledger.Never}, "held")[0]
+	held := stuck(b, t, `"40.5"`, "USD", ledger.Settlement{Move: "hold", HoldReason: ledger.HoldUnauthorized,
+		NextCheck: ledger.Never}, "held")[0]
 	stuck(b, t, "1", "EUR", ledger.Settlement{Move: "hold", HoldReason: ledger.HoldExhausted, NextCheck: ledger.Never}, "exhausted")
 	stuck(b, t, "2", "EUR", ledger.Settlement{Move: "accept", MaybeSent: true, NextCheck: time.Hour}, "accepted")
 	b.Exec(`update effects set unknown_since = clock_timestamp() - interval '2 hours' where run_id = $1`, unknown[1].RunID)
@@ -109,7 +110,8 @@ func TestDesk(t *testing.T) { // R6, R9
 		sums, err := b.Approval.DeskSums(t.Context(), ledger.DeskFilter{Scopes: mine, Kind: ledger.EffectUnknown})
 		require.NoError(t, err)
 		require.Len(t, sums, 1)
-		require.Equal(t, []any{2, "500.2", "EUR", ledgertest.ActionType}, []any{sums[0].Count, sums[0].Amount, sums[0].Currency, sums[0].ActionType})
+		require.Equal(t, []any{2, "500.2", "EUR", ledgertest.ActionType}, []any{sums[0].Count, sums[0].Amount, sums[0].Currency,
+			sums[0].ActionType})
 		require.InDelta(t, 2*time.Hour, sums[0].Now.Sub(sums[0].Oldest), float64(time.Minute))
 		all, err := b.Approval.DeskSums(t.Context(), ledger.DeskFilter{Scopes: mine})
 		require.NoError(t, err)
@@ -117,14 +119,17 @@ func TestDesk(t *testing.T) { // R6, R9
 	})
 
 	t.Run("ACaseHasAttemptsLookupsAndTheIntent", func(t *testing.T) {
-		_, err := b.Reconciler.Settle(t.Context(), "record_lookups", []ledger.Settlement{{EffectKey: unknown[0], Move: "look", NextCheck: time.Hour,
-			Looked: &ledger.Looked{Verdict: "unclear", Evidence: "HTTP 500"}}})
+		_, err := b.Reconciler.Settle(t.Context(), "record_lookups", []ledger.Settlement{{EffectKey: unknown[0], Move: "look",
+			NextCheck: time.Hour,
+			Looked:    &ledger.Looked{Verdict: "unclear", Evidence: "HTTP 500"}}})
 		require.NoError(t, err)
 		c, err := b.Approval.DeskCase(t.Context(), unknown[0].OperationID())
 		require.NoError(t, err)
-		require.Equal(t, []any{"u-1", "unknown.1", "250.1", "ambiguous", "unclear", true}, []any{c.Key, c.Seen(), c.Amount, c.LastClass, c.LastVerdict, c.Waits()})
+		require.Equal(t, []any{"u-1", "unknown.1", "250.1", "ambiguous", "unclear", true}, []any{c.Key, c.Seen(), c.Amount,
+			c.LastClass, c.LastVerdict, c.Waits()})
 		require.Contains(t, string(c.Canonical), `"amount":250.1`)
-		require.Equal(t, []any{504, "req-1", "the answer was lost"}, []any{c.Tried[0].HTTPStatus, c.Tried[0].ProviderRequestID, c.Tried[0].Detail})
+		require.Equal(t, []any{504, "req-1", "the answer was lost"}, []any{c.Tried[0].HTTPStatus, c.Tried[0].ProviderRequestID,
+			c.Tried[0].Detail})
 		require.Equal(t, "HTTP 500", c.Looks[0].Evidence)
 		for _, none := range []string{"op1-none", ledger.OperationID(uuid.New(), 1, 1)} {
 			_, err = b.Approval.DeskCase(t.Context(), none)

@@ -18,7 +18,8 @@ func person(id string) ledger.Reviewer {
 
 // resolution is a person's, as they would fill it in.
 func resolution(e ledger.EffectKey, move string) ledger.Resolution {
-	r := ledger.Resolution{CommandID: uuid.New(), EffectKey: e, Move: move, Reason: "The provider's desk says so.", By: person("otto"), Channel: "web"}
+	r := ledger.Resolution{CommandID: uuid.New(), EffectKey: e, Move: move, Reason: "The provider's desk says so.",
+		By: person("otto"), Channel: "web"}
 	if move == "confirm_done" {
 		r.ExternalID = "re_1"
 	}
@@ -95,7 +96,8 @@ and detail->>'note' = 'The provider''s desk says so.'`, e.RunID, move))
 		var moved []bool
 		var done ledger.Resolved
 		group.Go(func() (err error) {
-			moved, err = b.Reconciler.Settle(t.Context(), "record_lookups", []ledger.Settlement{{EffectKey: e, Move: "find", MaybeSent: true, RunKey: t.Name(), CorrelationID: "c",
+			moved, err = b.Reconciler.Settle(t.Context(), "record_lookups", []ledger.Settlement{{EffectKey: e, Move: "find",
+				MaybeSent: true, RunKey: t.Name(), CorrelationID: "c",
 				ExternalID: "re_found", NextCheck: ledger.Never, Looked: &ledger.Looked{Verdict: "found", ExternalID: "re_found"}}})
 			return err
 		})
@@ -106,7 +108,8 @@ and detail->>'note' = 'The provider''s desk says so.'`, e.RunID, move))
 		require.NoError(t, group.Wait())
 		require.NotEqual(t, moved[0], done.Made())
 		if moved[0] {
-			require.Equal(t, []string{ledger.ResolvedSettled, ledger.EffectCompleted, "re_found"}, []string{done.Result, done.State, done.ExternalID})
+			require.Equal(t, []string{ledger.ResolvedSettled, ledger.EffectCompleted, "re_found"}, []string{done.Result, done.State,
+				done.ExternalID})
 		}
 	})
 

@@ -70,8 +70,9 @@ func (a *Approval) apiDeskCase(w http.ResponseWriter, r *http.Request, who *iden
 		return
 	}
 	answer := contracts.DeskCase{DeskItem: a.deskItem(&c.DeskItem), RequestedBy: c.RequestedBy, IntentHash: c.IntentHash.String(),
-		Intent: c.Canonical, RunState: c.RunState, SecondPerson: t.takesTwo(&c.DeskItem), AttemptsMade: make([]contracts.DeskAttempt, len(c.Tried)),
-		LookupsMade: make([]contracts.DeskLookup, len(c.Looks)), ResolutionsMade: make([]contracts.DeskResolution, len(c.Resolutions))}
+		Intent: c.Canonical, RunState: c.RunState, SecondPerson: t.takesTwo(&c.DeskItem),
+		AttemptsMade: make([]contracts.DeskAttempt, len(c.Tried)), LookupsMade: make([]contracts.DeskLookup, len(c.Looks)),
+		ResolutionsMade: make([]contracts.DeskResolution, len(c.Resolutions))}
 	for i, t := range c.Tried {
 		answer.AttemptsMade[i] = contracts.DeskAttempt(t)
 	}

@@ -17,7 +17,8 @@ func TestDeskAPI(t *testing.T) { // R6, A13, A15
 	g := deskGate(t)
 	otto, sam, carl := g.token("otto").AccessToken, g.token("sam").AccessToken, g.token("carl").AccessToken
 	path := func(e ledger.EffectKey) string { return "/v1/desk/" + e.OperationID() }
-	say := func(e ledger.EffectKey, token string, body contracts.ResolutionRequest, changes ...func(*http.Request)) (int, contracts.ResolutionAnswer, contracts.Problem) {
+	say := func(e ledger.EffectKey, token string, body contracts.ResolutionRequest, changes ...func(*http.Request)) (int,
+		contracts.ResolutionAnswer, contracts.Problem) {
 		answer := g.call(t, http.MethodPost, path(e)+"/resolution", token, body, changes...)
 		var said contracts.ResolutionAnswer
 		var problem contracts.Problem
@@ -31,12 +32,15 @@ func TestDeskAPI(t *testing.T) { // R6, A13, A15
 		var list contracts.DeskList
 		answer := g.call(t, http.MethodGet, "/v1/desk?kind=unknown", otto, nil)
 		require.NoError(t, json.Unmarshal([]byte(answer.Text), &list))
-		require.Equal(t, []any{1, "250", "EUR", "support-lead"}, []any{list.Sums[0].Count, list.Sums[0].Amount, list.Sums[0].Currency, list.Sums[0].Owner})
-		require.Equal(t, []any{e.OperationID(), "unknown.1", "ambiguous"}, []any{list.Items[0].OperationID, list.Items[0].Seen, list.Items[0].LastClass})
+		require.Equal(t, []any{1, "250", "EUR", "support-lead"}, []any{list.Sums[0].Count, list.Sums[0].Amount,
+			list.Sums[0].Currency, list.Sums[0].Owner})
+		require.Equal(t, []any{e.OperationID(), "unknown.1", "ambiguous"}, []any{list.Items[0].OperationID, list.Items[0].Seen,
+			list.Items[0].LastClass})
 		var c contracts.DeskCase
 		answer = g.call(t, http.MethodGet, path(e), otto, nil)
 		require.NoError(t, json.Unmarshal([]byte(answer.Text), &c))
-		require.Equal(t, []any{true, "HTTP 500 from the search", "the answer was lost"}, []any{c.SecondPerson, c.LookupsMade[0].Evidence, c.AttemptsMade[0].Detail})
+		require.Equal(t, []any{true, "HTTP 500 from the search", "the answer was lost"}, []any{c.SecondPerson,
+			c.LookupsMade[0].Evidence, c.AttemptsMade[0].Detail})
 		require.Equal(t, http.StatusBadRequest, g.call(t, http.MethodGet, "/v1/desk?after=x", otto, nil).Status)
 	})
 
@@ -47,7 +51,8 @@ func TestDeskAPI(t *testing.T) { // R6, A13, A15
 		require.Equal(t, http.StatusUnauthorized, g.call(t, http.MethodGet, path(e), "", nil).Status)
 		status, _, _ := say(e, carl, contracts.ResolutionRequest{Move: "give_up", Reason: "x", Seen: "unknown.1"})
 		require.Equal(t, http.StatusNotFound, status)
-		agent := clientcredentials.Config{ClientID: "demo-agent", ClientSecret: "demo-agent-secret", TokenURL: endpoint(t, g.idp.Issuer(), "token_endpoint")}
+		agent := clientcredentials.Config{ClientID: "demo-agent", ClientSecret: "demo-agent-secret", TokenURL: endpoint(t,
+			g.idp.Issuer(), "token_endpoint")}
 		token, err := agent.Token(t.Context())
 		require.NoError(t, err)
 		for _, call := range [][]string{{http.MethodGet, "/v1/desk"}, {http.MethodGet, path(e)}, {http.MethodPost, path(e) + "/resolution"}} {
@@ -66,14 +71,16 @@ func TestDeskAPI(t *testing.T) { // R6, A13, A15
 			require.Equal(t, []any{http.StatusOK, "made", "completed", "otto"}, []any{status, said.Resolution, said.State, said.Stands.By})
 		}
 		status, said, problem := say(e, sam, contracts.ResolutionRequest{Move: "give_up", Reason: "x", Seen: "unknown.1"})
-		require.Equal(t, []any{http.StatusConflict, "settled", "completed", contracts.CodeNotDecided}, []any{status, said.Resolution, said.State, problem.Code})
+		require.Equal(t, []any{http.StatusConflict, "settled", "completed", contracts.CodeNotDecided}, []any{status, said.Resolution,
+			said.State, problem.Code})
 		require.Contains(t, problem.Detail, "confirm done by otto")
 	})
 
 	t.Run("ABadOneIsRefused", func(t *testing.T) {
 		e := g.lost("bad")
 		for _, body := range []contracts.ResolutionRequest{{Move: "invent", Reason: "x", Seen: "unknown.1"}, {Move: "give_up", Seen: "unknown.1"},
-			{Move: "confirm_done", Reason: "x", Seen: "unknown.1"}, {Move: "give_up", Reason: "x"}, {Move: "withdraw", Seen: "unknown.1", ProposalID: "x"}} {
+			{Move: "confirm_done", Reason: "x", Seen: "unknown.1"}, {Move: "give_up", Reason: "x"}, {Move: "withdraw",
+				Seen: "unknown.1", ProposalID: "x"}} {
 			status, _, _ := say(e, otto, body)
 			require.Equal(t, http.StatusUnprocessableEntity, status, body.Move)
 		}

@@ -46,7 +46,8 @@ func (g *gate) lost(key string, propose ...func(*servicetest.Proposal)) ledger.E
 		}
 	})
 	vote := asked.Vote("nora", ledger.Approve)
-	vote.Effect = ledger.EffectRequest{Connector: "sandbox-payments", Operation: "create_refund", TargetSystem: "payments", TargetRecord: "p-" + key}
+	vote.Effect = ledger.EffectRequest{Connector: "sandbox-payments", Operation: "create_refund", TargetSystem: "payments",
+		TargetRecord: "p-" + key}
 	g.Vote(vote)
 	g.Exec(`insert into effect_attempts (tenant_id, run_id, revision, ordinal, attempt, owner, switch_epoch, started_at, class, sent,
   http_status, provider_request_id, detail, finished_at)
@@ -54,8 +55,8 @@ values ('demo', $1, 1, 1, 1, $2, 1, clock_timestamp() - interval '25 hours', 'am
 		asked.Effect.RunID, uuid.New())
 	g.Exec(`insert into lookups (tenant_id, run_id, revision, ordinal, lookup, verdict, conclusive, evidence)
 values ('demo', $1, 1, 1, 1, 'unclear', false, 'HTTP 500 from the search')`, asked.Effect.RunID)
-	g.Exec(`update effects set state = 'unknown', maybe_sent = true, attempts = 1, lookups = 1, unknown_since = clock_timestamp() - interval '24 hours',
-  first_sent_at = clock_timestamp() - interval '25 hours' where run_id = $1`, asked.Effect.RunID)
+	g.Exec(`update effects set state = 'unknown', maybe_sent = true, attempts = 1, lookups = 1,
+  unknown_since = clock_timestamp() - interval '24 hours', first_sent_at = clock_timestamp() - interval '25 hours' where run_id = $1`, asked.Effect.RunID)
 	return asked.Effect
 }
 
@@ -92,7 +93,8 @@ func TestDesk(t *testing.T) { // R6
 		e := g.lost("shown")
 		list := otto.get("/desk")
 		require.Contains(t, list.Body, deskPath(e))
-		for _, says := range []string{"At risk", "250 EUR", "1 day old", "support-lead", "ambiguous: the answer was lost", "the last lookup: unclear"} {
+		for _, says := range []string{"At risk", "250 EUR", "1 day old", "support-lead", "ambiguous: the answer was lost",
+			"the last lookup: unclear"} {
 			require.Contains(t, list.Says(), says)
 		}
 		page := otto.get(deskPath(e)).Says()
@@ -142,7 +144,8 @@ func TestDesk(t *testing.T) { // R6
 
 	t.Run("ADoneOneNeedsItsIDAndAlwaysAReason", func(t *testing.T) {
 		e := g.lost("done")
-		for _, bad := range [][]string{{" ", "external_id", "re_1"}, {"seen there"}, {"seen there", "external_id", "re_1", "evidence", "javascript:x"}} {
+		for _, bad := range [][]string{{" ", "external_id", "re_1"}, {"seen there"}, {"seen there", "external_id", "re_1",
+			"evidence", "javascript:x"}} {
 			page := otto.resolve(e, "confirm_done", bad[0], bad[1:]...)
 			require.Equal(t, http.StatusUnprocessableEntity, page.Status)
 			require.Contains(t, page.Says(), "Nothing was changed.")
@@ -279,7 +282,10 @@ where run_id = $1 and made_at is not null`, e.RunID))
 		g.ahead.Store(0)
 		page := old.resolve(e, "confirm_not_done", "Their desk has nothing.")
 		require.Equal(t, http.StatusForbidden, page.Status)
-		require.Contains(t, page.Says(), "to have this sent again needs a sign-in within the last 15m0s. Nothing was changed yet; your reason is kept.")
+		require.Contains(t, page.Says(),
+			"to have this sent again needs a sign-in within the last 15m0s. "+
+				"Nothing was changed yet; your reason is kept.")
+		require.Contains(t, page.Body, "again=1&amp;return=%2Fdesk%2F"+e.OperationID())
 		require.Contains(t, old.get(deskPath(e)).Body, "Their desk has nothing.</textarea>")
 		require.Contains(t, old.resolve(e, "dispute", "Nothing is sent by it.").Says(), "Held as disputed.", "no other needs it")
 	})
@@ -337,12 +343,14 @@ func TestDeskMeasures(t *testing.T) { // R9
 	measured() // within a quarter of an hour nobody is alerted again
 	alerts := g.Logs.Errors()
 	require.Len(t, alerts, 1)
-	for _, says := range []string{"unknown for too long", "tenant=demo", "owner=support-lead", "unknown=2", "oldest=" + e.OperationID(), "age=48h0m",
+	for _, says := range []string{"unknown for too long", "tenant=demo", "owner=support-lead", "unknown=2",
+		"oldest=" + e.OperationID(), "age=48h0m",
 		`at_risk="500 EUR"`} {
 		require.Contains(t, alerts[0], says)
 	}
 
-	g.Exec(`update effects set state = 'held', hold_reason = 'disputed', unknown_since = null where run_id = any($1)`, []uuid.UUID{e.RunID, other.RunID})
+	g.Exec(`update effects set state = 'held', hold_reason = 'disputed', unknown_since = null where run_id = any($1)`,
+		[]uuid.UUID{e.RunID, other.RunID})
 	after := measured()
 	require.Zero(t, after["holdpoint_unsettled kind=unknown,tenant=demo"], "what is there no more is measured as none")
 	require.InDelta(t, 2, after["holdpoint_unsettled kind=disputed,tenant=demo"], 0)

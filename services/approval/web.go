@@ -28,7 +28,8 @@ var files embed.FS
 // request (A3).
 //
 // A page, by file: session.go (what is kept of a visitor), csrf.go (was a form ours), web_queue.go, web_card.go, web_view.go,
-// web_batch.go, web_unattended.go, web_desk.go, web_desk_case.go and web_breakglass.go (what is shown; web_change.go: beside what the target holds, web_since.go: what has changed,
+// web_batch.go, web_unattended.go, web_desk.go, web_desk_case.go and web_breakglass.go (what is shown; web_change.go: beside what the
+// target holds, web_since.go: what has changed,
 // web_rules.go: what runs again, web_steps.go and web_run.go: what happened), web_watch.go (has it changed), web_text.go (how the
 // text of others is shown), web_decide.go (forms), web_reply.go (how
 // an answer is written).

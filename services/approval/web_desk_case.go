@@ -156,7 +156,8 @@ func (w *web) resolutionForm(r *http.Request, who *identity) *reply {
 func resolvedWords(move string, done *ledger.Resolved) string {
 	switch {
 	case done.Result == ledger.ResolvedProposed:
-		return "Proposed. Another person has to confirm it by " + done.Stands.LapsesAt.UTC().Format(time.RFC1123) + "; until then nothing is sent."
+		return "Proposed. Another person has to confirm it by " + done.Stands.LapsesAt.UTC().Format(time.RFC1123) +
+			"; until then nothing is sent."
 	case move == withdrawProposal:
 		return "Withdrawn. Nothing is sent by it."
 	case move == "confirm_done":

@@ -74,7 +74,8 @@ func (r *resolution) settlement(operationID string) (ledger.Resolution, error) {
 	if err != nil {
 		return ledger.Resolution{}, err
 	}
-	s := ledger.Resolution{CommandID: uuid.New(), EffectKey: ledger.EffectKey{TenantID: r.tenant, RunID: run, Revision: revision, Ordinal: ordinal},
+	effect := ledger.EffectKey{TenantID: r.tenant, RunID: run, Revision: revision, Ordinal: ordinal}
+	s := ledger.Resolution{CommandID: uuid.New(), EffectKey: effect,
 		Reason: r.reason, Evidence: r.evidence, By: person(r.by), Channel: ledger.ChannelCommand}
 	switch {
 	case r.done && r.externalID == "":

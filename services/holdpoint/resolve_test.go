@@ -18,8 +18,9 @@ func TestDeskAndResolve(t *testing.T) {
 	b := ledgertest.New(t)
 	lost := func(key string) ledger.EffectKey {
 		e := b.Lease(time.Minute, b.Approved(key)...)[0]
-		moved, err := b.Dispatcher.Settle(t.Context(), "record_outcomes", []ledger.Settlement{{EffectKey: e.EffectKey, Move: "lose", Attempt: e.Attempt,
-			Owner: e.Owner, MaybeSent: true, NextCheck: time.Hour, Outcome: &ledger.AttemptOutcome{Attempt: e.Attempt, Owner: e.Owner,
+		moved, err := b.Dispatcher.Settle(t.Context(), "record_outcomes", []ledger.Settlement{{EffectKey: e.EffectKey, Move: "lose",
+			Attempt: e.Attempt,
+			Owner:   e.Owner, MaybeSent: true, NextCheck: time.Hour, Outcome: &ledger.AttemptOutcome{Attempt: e.Attempt, Owner: e.Owner,
 				Class: "ambiguous", Sent: true, Detail: "lost"}}})
 		require.NoError(t, err)
 		require.Equal(t, []bool{true}, moved)
@@ -51,7 +52,8 @@ func TestDeskAndResolve(t *testing.T) {
 	require.Contains(t, complaint, "--second must be another person than --by")
 	code, complaint = resolve(e, "--not-done", "--second", "sam")
 	require.Equal(t, 0, code, complaint)
-	require.Equal(t, "otto sam command", b.Text(`select concat_ws(' ', by_id, second_id, channel) from resolutions where run_id = $1`, e.RunID))
+	require.Equal(t, "otto sam command",
+		b.Text(`select concat_ws(' ', by_id, second_id, channel) from resolutions where run_id = $1`, e.RunID))
 
 	reversible := lost("reversible")
 	code, complaint = resolve(reversible, "--not-done", "--config", filepath.Join(deployed, "config/example"))
