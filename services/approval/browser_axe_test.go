@@ -207,7 +207,7 @@ func TestBrowserDesk(t *testing.T) { // R6
 	sam.signIn("sam", deskPath(e))
 	sam.do(chromedp.SendKeys("#second-reason", "I have asked as well."))
 	sam.press(`button[value="confirm_not_done"]`)
-	sam.reads("It is sent again under the same key")
+	sam.do(chromedp.WaitVisible(".flash.good"))
 	require.Equal(t, "pending", g.effect(e))
 	page("desk-case-settled", deskPath(e))
 }
