@@ -39,7 +39,8 @@ func sampleProposal() Proposal {
 
 func sampleAnswer() Answer {
 	return Answer{
-		Result: ResultOutcomeUnknown, RunID: "r", IdempotencyKey: "k", State: StateApproved, Outcome: OutcomePartial, Reason: "the card was stolen",
+		Result: ResultOutcomeUnknown, RunID: "r", IdempotencyKey: "k", State: StateApproved, Outcome: OutcomePartial,
+		Reason:  "the card was stolen",
 		Lease:   &Lease{Owner: sampleID, Version: 1, ExpiresAt: sampleMeta.Time, RemainingMS: 30000},
 		Effects: []Effect{{OperationID: "op", State: "unknown", ExternalID: "x"}}, StatusURL: "/v1/runs/r",
 	}
@@ -90,6 +91,27 @@ func sampleCase() Unattended {
 		Effect: Effect{OperationID: "op", State: "pending", ExternalID: "e"},
 		Samples: []Sample{{SampleID: sampleID, RuleID: "r", Evaluation: "e", Audience: []string{"lead"}, ReviewBy: sampleMeta.Time,
 			Verdict: VerdictRight, ReviewerID: "nora", Reason: "looked at"}}}
+}
+
+func sampleDeskItem() DeskItem {
+	return DeskItem{OperationID: "op", TenantID: "demo", RunID: sampleRun, IdempotencyKey: "k", CorrelationID: "c",
+		ActionType: "payment.refund",
+		Connector:  "payments", Operation: "create_refund", Target: ApprovalTarget{System: "payments", RecordID: "p-1"}, Owner: "lead",
+		Kind: "unknown", State: "unknown", HoldReason: "r", Seen: "unknown.1", Since: sampleMeta.Time, ExecuteBy: sampleMeta.Time, Attempts: 1,
+		Lookups: 1, LastClass: "ambiguous", LastDetail: "lost", LastVerdict: "unclear", ExternalID: "re_1", MaybeSent: true,
+		FirstSentAt: &sampleMeta.Time, Amount: "250", Currency: "EUR"}
+}
+
+func sampleDeskCase() DeskCase {
+	at := &sampleMeta.Time
+	return DeskCase{DeskItem: sampleDeskItem(), RequestedBy: "rita", IntentHash: sampleHash,
+		Intent:   json.RawMessage(`{"format":"holdpoint-intent-1"}`),
+		RunState: StateApproved, SecondPerson: true, AttemptsMade: []DeskAttempt{{Attempt: 1, StartedAt: *at, FinishedAt: at, Class: "ambiguous",
+			Sent: true, HTTPStatus: 504, ExternalID: "re_1", ProviderRequestID: "req-1", RequestDigest: sampleHash, Detail: "lost"}},
+		LookupsMade: []DeskLookup{{Lookup: 1, LookedAt: *at, Verdict: "unclear", Conclusive: true, ExternalID: "re_1", Evidence: "HTTP 500"}},
+		ResolutionsMade: []DeskResolution{{ResolutionID: sampleID, Move: ResolveNotDone, By: "otto", Reason: "not there", ExternalID: "re_1",
+			Evidence: "https://pay.example", Channel: "web", ProposedAt: *at, LapsesAt: at, WithdrawnAt: at, WithdrawnBy: "otto",
+			SecondPerson: "sam", SecondReason: "not there", MadeAt: at}}}
 }
 
 func sampleGlass() GlassReview {
@@ -146,6 +168,17 @@ func bodies() map[string]body {
 			GlassJudgementRequest{Verdict: VerdictRight}},
 		"glass_judgement_answer.v1": {GlassJudgementAnswer{ApprovalID: "a", Verdict: VerdictWrong, ReviewerID: "nora",
 			JudgedAt: sampleMeta.Time}, GlassJudgementAnswer{Verdict: VerdictRight, JudgedAt: sampleMeta.Time}},
+		"desk_list.v1": {DeskList{Sums: []DeskSum{{TenantID: "demo", Kind: "unknown", ActionType: "payment.refund",
+			Connector: "payments", Owner: "lead",
+			Count: 1, Oldest: sampleMeta.Time, Amount: "250", Currency: "EUR"}}, Items: []DeskItem{sampleDeskItem()}, Next: "n"},
+			DeskList{Sums: []DeskSum{}, Items: []DeskItem{}}},
+		"desk_case.v1": {sampleDeskCase(), DeskCase{DeskItem: DeskItem{TenantID: "demo", State: "held"}, IntentHash: sampleHash,
+			Intent: json.RawMessage(`{}`), RunState: StateApproved, AttemptsMade: []DeskAttempt{}, LookupsMade: []DeskLookup{},
+			ResolutionsMade: []DeskResolution{}}},
+		"resolution_request.v1": {ResolutionRequest{Move: ResolveDone, Reason: "seen there", Seen: "unknown.1", ExternalID: "re_1",
+			Evidence: "https://pay.example/re_1", ProposalID: sampleID}, ResolutionRequest{Move: ResolveWithdraw, Seen: "unknown.1"}},
+		"resolution_answer.v1": {ResolutionAnswer{OperationID: "op", Resolution: "made", State: "completed", HoldReason: "r", ExternalID: "re_1",
+			Stands: &sampleDeskCase().ResolutionsMade[0]}, ResolutionAnswer{Resolution: "settled", State: "failed"}},
 		"decision_batch.v1": {
 			DecisionBatch{[]BatchedDecision{{ApprovalID: "a", CommandID: sampleID,
 				DecisionRequest: DecisionRequest{Decision: DecisionReject, Reason: "not ours", IntentHash: sampleHash, Token: "t"}}}},
@@ -257,7 +290,7 @@ func TestRequestBodiesAreClosed(t *testing.T) {
 	t.Parallel()
 	closed := []string{"proposal.v1", "decision_request.v1", "decision_batch.v1", "withdrawal_request.v1", "renewal.v1", "submission.v1",
 		"failure.v1", "run_query.v1", "work_request.v1", "batch.v1", "leave_request.v1", "receipt.v1", "judgement_request.v1",
-		"glass_judgement_request.v1"}
+		"glass_judgement_request.v1", "resolution_request.v1"}
 	for name := range bodies() {
 		_, isClosed := readSchema(t, name)["additionalProperties"]
 		require.Equal(t, slices.Contains(closed, name), isClosed, name)

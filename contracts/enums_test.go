@@ -24,6 +24,8 @@ func TestClosedListsAreThoseOfTheLedger(t *testing.T) {
 			ledger.ExecutionFailed, ledger.ExecutionUnknown},
 		"decision": {ledger.Approve, ledger.Reject, ledger.SendBack, ledger.BreakGlass},
 		"together": {ledger.Approve, ledger.Reject, ledger.SendBack}, // nobody breaks the glass for many at once
+		"resolved": {ledger.ResolvedMade, ledger.ResolvedProposed, ledger.ResolvedWaits, ledger.ResolvedNoProposal, ledger.ResolvedSamePerson,
+			ledger.ResolvedChanged, ledger.ResolvedSettled, ledger.ResolvedNeverResent},
 		// VoteUnknown is not among them: who reaches the vote was shown the approval, and approvals are never deleted.
 		"vote": {ledger.VoteApproved, ledger.VoteRejected, ledger.VoteCounted, ledger.VoteLate, ledger.VoteRepeated,
 			ledger.VoteExpired, ledger.VoteChanged, ledger.VoteTokenSpent, ledger.VoteNotYet, ledger.VoteNotNeeded,
@@ -48,6 +50,11 @@ func TestClosedListsAreThoseOfTheLedger(t *testing.T) {
 		{"unattended_list.v1", []string{"held_back", "run_state"}, "run"},
 		{"unattended_list.v1", []string{"samples", "effect", "state"}, "effect"},
 		{"take_back_answer.v1", []string{"run_state"}, "run"},
+		{"desk_list.v1", []string{"items", "state"}, "effect"},
+		{"desk_case.v1", []string{"state"}, "effect"},
+		{"desk_case.v1", []string{"run_state"}, "run"},
+		{"resolution_answer.v1", []string{"state"}, "effect"},
+		{"resolution_answer.v1", []string{"resolution_result"}, "resolved"},
 		{"take_back_answer.v1", []string{"effect", "state"}, "effect"},
 		{"decision_request.v1", []string{"decision"}, "decision"},
 		{"decision_batch.v1", []string{"decisions", "decision"}, "together"},

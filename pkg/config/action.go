@@ -40,6 +40,7 @@ func (d *declared) readActions(o *object) {
 		a.Limits = readLimits(part)
 		a.Revisions = readRevisions(part)
 		a.Card = readCard(part)
+		a.Resolve = readResolve(part, a)
 		if len(a.Audience) == 0 { // P9: a review that nobody may decide can only expire
 			part.fail("audience", "must list at least one role that may decide")
 		}

@@ -158,6 +158,7 @@ func (d *declared) checkPeople() {
 		}
 		d.checkReviewers(a)
 		d.checkBreakGlass(a)
+		d.checkRoles(d.places[a], "resolve", a.Resolve.Roles)
 	}
 	d.checkDelegations()
 	for _, c := range d.Channels {

@@ -25,8 +25,9 @@ func (t *Tenant) WithPolicy(version string, content []byte) (*Tenant, error) {
 	d := &joining{declared: &declared{Tenant: &joined, loader: &loader{}, places: map[any]*object{}, hasPeople: t.hasPeople()}}
 	d.adoptActions(stored)
 	for _, a := range joined.Actions {
+		a.Resolve = resolveOf(a)
 		if own := t.Action(a.Type); own != nil {
-			a.Card = own.Card // what reviewers are shown is no part of the policy
+			a.Card, a.Resolve = own.Card, own.Resolve // what people are shown, and how they settle, is no part of the policy
 		}
 	}
 	d.adoptRules(stored)

@@ -147,6 +147,7 @@ var withoutDefault = map[string]string{
 	".sources[].signature.encoding":               "is needed with scheme hmac alone",
 	".connectors[].webhook.signature.encoding":    "is needed with scheme hmac alone",
 	".connectors[].operations[].lookup.index_lag": "every write is visible",
+	".actions[].resolve.second_person":            "depends on whether it is reversible",
 }
 
 func TestSchemasHaveTheDefaultsOfTheLoader(t *testing.T) {

@@ -181,6 +181,7 @@ type Action struct {
 	Limits        []Limit        // on what may be authorized without a person (P8)
 	Rejection     string         // what the caller is told to do when this is rejected
 	Card          Card           `json:"-"` // what a reviewer is shown; no decision depends on it
+	Resolve       Resolve        `json:"-"` // how operators settle it; no decision depends on it
 
 	pos Position
 }

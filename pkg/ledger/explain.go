@@ -37,7 +37,10 @@ select jsonb_build_object(
           order by t.attempt) from effect_attempts t
           where t.tenant_id = e.tenant_id and t.run_id = e.run_id and t.revision = e.revision and t.ordinal = e.ordinal),
       'lookups', (select jsonb_agg(to_jsonb(s) order by s.lookup) from lookups s
-          where s.tenant_id = e.tenant_id and s.run_id = e.run_id and s.revision = e.revision and s.ordinal = e.ordinal))
+          where s.tenant_id = e.tenant_id and s.run_id = e.run_id and s.revision = e.revision and s.ordinal = e.ordinal),
+      'resolutions', (select jsonb_agg(to_jsonb(v) || jsonb_build_object('page_digest', encode(v.page_digest, 'hex'),
+          'second_digest', encode(v.second_digest, 'hex')) order by v.proposed_at) from resolutions v
+          where v.tenant_id = e.tenant_id and v.run_id = e.run_id and v.revision = e.revision and v.ordinal = e.ordinal))
       order by e.revision, e.ordinal) from effects e where e.tenant_id = r.tenant_id and e.run_id = r.run_id),
   'provider_events', (select jsonb_agg(jsonb_build_object('event_id', p.provider_event_id, 'connector', p.connector,
       'received_at', p.received_at, 'operation_id', p.operation_id, 'external_id', p.external_id, 'record_version', p.record_version,

@@ -32,6 +32,9 @@ func (a *Approval) apiRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/unattended", a.asPerson(a.apiUnattended))
 	mux.HandleFunc("POST /v1/unattended/{run}/withdrawal", a.asPerson(a.apiTakeBack))
 	mux.HandleFunc("POST /v1/unattended/{run}/judgement", a.asPerson(a.apiJudge))
+	mux.HandleFunc("GET /v1/desk", a.asPerson(a.apiDesk))
+	mux.HandleFunc("GET /v1/desk/{operation}", a.asPerson(a.apiDeskCase))
+	mux.HandleFunc("POST /v1/desk/{operation}/resolution", a.asPerson(a.apiResolve))
 }
 
 // asPerson lets people through who show their own token.
@@ -241,6 +244,8 @@ func (a *Approval) problemFor(err error) *contracts.Problem {
 		return contracts.NewProblem(contracts.CodeNoApproval, "")
 	case errors.Is(err, ledger.ErrNoUnattended), errors.Is(err, ledger.ErrNoRun):
 		return contracts.NewProblem(contracts.CodeNotFound, "No rule let such a run act, or it is not for you to see.")
+	case errors.Is(err, ledger.ErrNoOperation):
+		return contracts.NewProblem(contracts.CodeNotFound, "There is no such operation, or it is not for you to settle.")
 	case errors.Is(err, context.Canceled):
 		return contracts.NewProblem(contracts.CodeInternal, "The caller went away.")
 	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrOverloaded):

@@ -48,6 +48,10 @@ type Settings struct {
 	SessionLifetime time.Duration `split_words:"true" default:"8h"`
 	SessionIdle     time.Duration `split_words:"true" default:"1h"`
 
+	// OperatorDatabaseURL is the address of the same database for a login in role holdpoint_operator, under which people settle what
+	// could not be settled by reading, and nothing else happens (R6, D1). Empty leaves that to the command line.
+	OperatorDatabaseURL string `split_words:"true"`
+
 	HTTPClient *http.Client `ignored:"true"` // to the provider; default: one with a time-out
 	Listener   net.Listener `ignored:"true"` // instead of Addr; without a PublicURL, links lead to it
 }
@@ -94,6 +98,13 @@ type Approval struct {
 	notices   metric.Int64Counter
 	expired   metric.Int64Counter
 
+	desk *desk // nil where people settle by the command line alone
+
+	unsettled    metric.Int64Gauge
+	unsettledAge metric.Float64Gauge
+	atRisk       metric.Float64Gauge
+	deskAlerted  map[string]time.Time // tenant to when its unknown effects were told of last; of one loop alone
+	deskShown    map[gauged]bool      // what the gauges were set for; of one loop alone
 	glassOverdue metric.Int64Gauge
 	glassAlerted map[string]time.Time // tenant to when its overdue looks were told of last; of one loop alone
 }
@@ -111,7 +122,7 @@ type tenant struct {
 // New listens and reads the provider's metadata when it is first needed, so that the service starts before it.
 func New(ctx context.Context, env *service.Env, settings Settings) (*Approval, error) {
 	a := &Approval{env: env, settings: settings, tenants: map[string]*tenant{}, senders: make(chan struct{}, sendersAtAll),
-		glassAlerted: map[string]time.Time{}}
+		glassAlerted: map[string]time.Time{}, deskAlerted: map[string]time.Time{}, deskShown: map[gauged]bool{}}
 	var err error
 	if a.listener = settings.Listener; a.listener == nil {
 		if a.listener, err = net.Listen("tcp", settings.Addr); err != nil {
@@ -121,6 +132,7 @@ func New(ctx context.Context, env *service.Env, settings Settings) (*Approval, e
 		a.settings.PublicURL = "http://" + a.Addr()
 	}
 	if err := a.prepare(ctx); err != nil {
+		a.desk.close()
 		return nil, errors.Join(err, a.listener.Close())
 	}
 	return a, nil
@@ -131,13 +143,17 @@ func (a *Approval) prepare(ctx context.Context) error {
 		return fmt.Errorf("settings of the approval service:\n%w", err)
 	}
 	a.settings.PublicURL = strings.TrimSuffix(a.settings.PublicURL, "/")
-	var errs [8]error
+	var errs [12]error
 	a.policies, errs[6] = active.New(ctx, active.Config[*tenant]{Env: a.env, Make: a.withPolicy, Serves: true})
 	a.decisions, errs[0] = a.env.Meter.Int64Counter("holdpoint_approval_decisions_total")
 	a.refusals, errs[1] = a.env.Meter.Int64Counter("holdpoint_approval_refusals_total")
 	a.notices, errs[2] = a.env.Meter.Int64Counter("holdpoint_approval_notifications_total")
 	a.expired, errs[3] = a.env.Meter.Int64Counter("holdpoint_approvals_expired_total")
 	a.glassOverdue, errs[7] = a.env.Meter.Int64Gauge("holdpoint_break_glass_overdue")
+	a.unsettled, errs[8] = a.env.Meter.Int64Gauge("holdpoint_unsettled")
+	a.unsettledAge, errs[9] = a.env.Meter.Float64Gauge("holdpoint_unsettled_oldest_seconds")
+	a.atRisk, errs[10] = a.env.Meter.Float64Gauge("holdpoint_amount_at_risk")
+	a.desk, errs[11] = openDesk(ctx, a.settings.OperatorDatabaseURL)
 	a.provider, errs[4] = newProvider(a.settings)
 	a.web, errs[5] = newWeb(ctx, a)
 	a.votes = ledger.NewGroup(ledger.GroupConfig[ledger.Vote, ledger.Voted]{Run: service.Waking(a.env, a.env.Ledger.Vote), Workers: 1})
@@ -218,12 +234,14 @@ func (a *Approval) Addr() string { return a.listener.Addr().String() }
 //	escalate   1 s      approvals that more people may decide from now on
 //	expire     1 s      approvals whose decide-by has passed; a late decision is refused in any case
 //	glass      1 min    approvals that somebody gave alone and nobody else has looked at in time
+//	desk       15 s     effects that a person has to settle, how old they are and what is at risk
 const (
 	announcePause = 250 * time.Millisecond
 	notifyPause   = 250 * time.Millisecond
 	remindPause   = time.Second
 	expirePause   = time.Second
 	glassPause    = time.Minute
+	deskPause     = 15 * time.Second
 	drainFor      = 20 * time.Second
 )
 
@@ -241,12 +259,14 @@ func (a *Approval) Run(ctx context.Context) error {
 		loop("expire", expirePause, a.expire),
 		loop("lapse", expirePause, a.lapse),
 		loop("glass", glassPause, a.alertGlass),
+		loop("desk", deskPause, a.watchDesk),
 		service.Named{Name: "approval policy versions", Runner: a.policies},
 	)
 	a.sending.Wait() // no longer than a channel's time-out and two commits
 	a.votes.Close()
 	a.minted.Close()
 	a.recorded.Close()
+	a.desk.close()
 	return err
 }
 

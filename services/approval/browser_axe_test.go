@@ -174,3 +174,40 @@ func TestBrowserAccessibilityOfContacts(t *testing.T) {
 	nora.press(`form[action$="/take-back"] button`)
 	nora.examine(source, "case-taken-back")
 }
+
+// TestBrowserDesk has an operator settle an effect in a browser without scripts, and axe-core look at the desk.
+func TestBrowserDesk(t *testing.T) { // R6
+	source := axe(t)
+	g := deskGate(t)
+	otto := newScriptedTab(t, g)
+	otto.signIn("otto", "/")
+	page := func(name, path string) {
+		t.Helper()
+		otto.open(path)
+		otto.examine(source, name)
+	}
+	page("desk-empty", "/desk")
+	e, hostile := g.lost("lost"), g.lost("hostile", func(p *servicetest.Proposal) {
+		p.Target["record_id"] = strings.Repeat("averylongrecordidwithoutanybreak", 6)
+		p.ProposedChange.(map[string]any)["note"] = "\u202Egnp.exe <b>bold</b> " + strings.Repeat("long ", 300)
+	})
+	page("desk", "/desk")
+	page("desk-filtered", "/desk?kind=unknown&sort=amount")
+	page("desk-case", deskPath(e))
+	page("desk-case-hostile", deskPath(hostile))
+	otto.open(deskPath(e))
+	otto.do(chromedp.SendKeys("#reason", "Their desk has nothing."))
+	otto.press(`button[value="confirm_not_done"]`)
+	otto.examine(source, "desk-case-proposed")
+	otto.do(chromedp.SendKeys("#reason", "Their desk has it."))
+	otto.press(`button[value="confirm_done"]`)
+	otto.examine(source, "desk-case-no-id")
+
+	sam := newTab(t, g)
+	sam.signIn("sam", deskPath(e))
+	sam.do(chromedp.SendKeys("#second-reason", "I have asked as well."))
+	sam.press(`button[value="confirm_not_done"]`)
+	sam.do(chromedp.WaitVisible(".flash.good"))
+	require.Equal(t, "pending", g.effect(e))
+	page("desk-case-settled", deskPath(e))
+}

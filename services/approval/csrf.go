@@ -45,4 +45,9 @@ func (w *web) form(next func(*http.Request, *identity) *reply) func(*http.Reques
 }
 
 // cardOf is the page to which a form belongs.
-func cardOf(r *http.Request) string { return safeReturn("/approvals/" + r.PathValue("approval")) }
+func cardOf(r *http.Request) string {
+	if operation := r.PathValue("operation"); operation != "" {
+		return safeReturn("/desk/" + operation)
+	}
+	return safeReturn("/approvals/" + r.PathValue("approval"))
+}

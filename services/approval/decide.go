@@ -13,6 +13,7 @@ import (
 	"go.opentelemetry.io/otel/metric"
 
 	"github.com/holdpoint/holdpoint/pkg/canonical"
+	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/intent"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
@@ -135,7 +136,7 @@ func (t *tenant) visible(who *identity, card *ledger.ApprovalSummary) bool {
 }
 
 // roleOperator may see every approval of the tenant and withdraw one; it decides only where it is in the audience.
-const roleOperator = "operator"
+const roleOperator = config.RoleOperator
 
 // cardFor reads an approval that the person may see. To anybody else it does not exist.
 func (a *Approval) cardFor(ctx context.Context, who *identity, id uuid.UUID) (*tenant, *ledger.Card, error) {

@@ -28,7 +28,8 @@ var files embed.FS
 // request (A3).
 //
 // A page, by file: session.go (what is kept of a visitor), csrf.go (was a form ours), web_queue.go, web_card.go, web_view.go,
-// web_batch.go, web_unattended.go and web_breakglass.go (what is shown; web_change.go: beside what the target holds, web_since.go: what has changed,
+// web_batch.go, web_unattended.go, web_desk.go, web_desk_case.go and web_breakglass.go (what is shown; web_change.go: beside what the
+// target holds, web_since.go: what has changed,
 // web_rules.go: what runs again, web_steps.go and web_run.go: what happened), web_watch.go (has it changed), web_text.go (how the
 // text of others is shown), web_decide.go (forms), web_reply.go (how
 // an answer is written).
@@ -102,6 +103,9 @@ func (w *web) routes(mux *http.ServeMux) {
 	page(http.MethodGet, "/unattended/{run}", w.signedIn(w.casePage))
 	page(http.MethodPost, "/unattended/{run}/take-back", w.form(w.takeBackForm))
 	page(http.MethodPost, "/unattended/{run}/judgement", w.form(w.judgeForm))
+	page(http.MethodGet, "/desk", w.signedIn(w.deskPage))
+	page(http.MethodGet, "/desk/{operation}", w.signedIn(w.deskCasePage))
+	page(http.MethodPost, "/desk/{operation}/resolution", w.form(w.resolutionForm))
 	page(http.MethodGet, runPath+"{tenant}/{run}", w.signedIn(w.runPage))
 	page(http.MethodGet, linkPath+"{token}", w.linkPage)
 	page(http.MethodGet, "/sign-in", w.signIn)
@@ -166,7 +170,8 @@ const lookAgain = "Look at the request again before you decide again: whether an
 // failure is the page of an error, which is logged.
 func (w *web) failure(err error) *reply {
 	switch {
-	case errors.Is(err, ledger.ErrNoApproval), errors.Is(err, ledger.ErrNoUnattended), errors.Is(err, ledger.ErrNoRun):
+	case errors.Is(err, ledger.ErrNoApproval), errors.Is(err, ledger.ErrNoUnattended), errors.Is(err, ledger.ErrNoRun),
+		errors.Is(err, ledger.ErrNoOperation):
 		return notFound()
 	case errors.Is(err, context.Canceled):
 		return trouble(http.StatusServiceUnavailable, "The connection ended", lookAgain)

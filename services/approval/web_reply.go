@@ -73,6 +73,7 @@ type frame struct {
 	Live    string
 	ETag    string
 	Who     *identity
+	Desk    bool // the person may settle something
 	CSRF    string
 	Flash   *flash
 	Eye     *eye
@@ -93,6 +94,7 @@ func (w *web) render(r *http.Request, answer *reply) ([]byte, error) {
 		Content: content}
 	if w.hasSession(r.Context()) {
 		f.Who, f.CSRF = w.visitor(r.Context()), w.formToken(r.Context())
+		f.Desk = f.Who != nil && len(w.a.deskScopes(f.Who)) > 0
 		if answer.Status != http.StatusSeeOther {
 			f.Flash = w.takeFlash(r.Context())
 		}

@@ -42,6 +42,7 @@ type gateConfig struct {
 	settings func(*Settings)
 	tenant   func(*config.Tenant)
 	idpDown  bool
+	desk     bool // it has the operator's login
 }
 
 // newGate starts the service on a listener of its own. No message is sent: links are minted by the test.
@@ -71,6 +72,9 @@ func newGate(t testing.TB, changes ...func(*gateConfig)) *gate {
 	settings := Settings{Listener: listener, Issuer: issuer, ClientID: "holdpoint", ClientSecret: "holdpoint-secret",
 		Scopes: []string{"openid", "profile", "email", "groups"}, APIClients: []string{"holdpoint-cli"},
 		RolesMaxAge: 10 * time.Minute, SessionLifetime: time.Hour, SessionIdle: time.Hour}
+	if c.desk {
+		settings.OperatorDatabaseURL = g.DB.URL
+	}
 	if c.settings != nil {
 		c.settings(&settings)
 	}

@@ -145,15 +145,16 @@ func (c *cluster) login(t *testing.T, name string) string {
 func (c *cluster) environment(t *testing.T, name string) []string {
 	t.Helper()
 	here := map[string]string{
-		"HOLDPOINT_DATABASE_URL":           c.login(t, name),
-		"HOLDPOINT_NATS_URL":               strings.Replace(c.secrets["holdpoint-nats"]["url"], "nats:4222", c.broker, 1),
-		"HOLDPOINT_CONFIG_DIR":             filepath.Join(deployed, "config/example"),
-		"HOLDPOINT_OPS_ADDR":               "127.0.0.1:0",
-		"HOLDPOINT_INTAKE_ADDR":            "127.0.0.1:0",
-		"HOLDPOINT_APPROVAL_ADDR":          c.pages,
-		"HOLDPOINT_RECONCILER_ADDR":        "127.0.0.1:0",
-		"HOLDPOINT_APPROVAL_CLIENT_SECRET": c.secrets["holdpoint-sign-in"]["client-secret"],
-		"AI_ACTIONS_ENABLED":               "true", // as the local overlay says
+		"HOLDPOINT_DATABASE_URL":                   c.login(t, name),
+		"HOLDPOINT_APPROVAL_OPERATOR_DATABASE_URL": c.login(t, "operator"),
+		"HOLDPOINT_NATS_URL":                       strings.Replace(c.secrets["holdpoint-nats"]["url"], "nats:4222", c.broker, 1),
+		"HOLDPOINT_CONFIG_DIR":                     filepath.Join(deployed, "config/example"),
+		"HOLDPOINT_OPS_ADDR":                       "127.0.0.1:0",
+		"HOLDPOINT_INTAKE_ADDR":                    "127.0.0.1:0",
+		"HOLDPOINT_APPROVAL_ADDR":                  c.pages,
+		"HOLDPOINT_RECONCILER_ADDR":                "127.0.0.1:0",
+		"HOLDPOINT_APPROVAL_CLIENT_SECRET":         c.secrets["holdpoint-sign-in"]["client-secret"],
+		"AI_ACTIONS_ENABLED":                       "true", // as the local overlay says
 	}
 	env := []string{"HOLDPOINT_SANDBOX_URL=" + c.sandbox.URL, "HOLDPOINT_SANDBOX_SMTP=" + c.sandbox.SMTP}
 	declared := containers(t, "services/"+name+".yaml")

@@ -176,6 +176,7 @@ func runServices(ctx context.Context, f upFlags, files fs.FS, at upAddresses, lo
 		return err
 	}
 	parts = append(parts, people.parts...)
+	people.choices.OperatorDatabaseURL = at.database // whose login is a member of every role
 	choices := roster.Choices{Approval: people.choices, IntakeAddr: fmt.Sprintf("127.0.0.1:%d", f.intakePort),
 		WebhookAddr: fmt.Sprintf("127.0.0.1:%d", f.webhookPort), EnableActions: !decided}
 	needs := service.Needs{DatabaseURL: at.database, Bus: conn, Config: cfg, Log: log, Health: health}

@@ -62,6 +62,8 @@ type ApprovalChoices struct {
 	Listener     net.Listener
 	Issuer       string
 	ClientSecret string
+
+	OperatorDatabaseURL string
 }
 
 // Ready is a service with its own pool, under its own Postgres role (D1), that has yet to run.
@@ -124,7 +126,7 @@ func makeApproval(ctx context.Context, env *service.Env, c Choices) (service.Run
 	if err := service.Load("APPROVAL", &s); err != nil {
 		return nil, err
 	}
-	s.Listener = c.Approval.Listener
+	s.Listener, s.OperatorDatabaseURL = c.Approval.Listener, cmp.Or(s.OperatorDatabaseURL, c.Approval.OperatorDatabaseURL)
 	if s.Issuer == "" {
 		s.Issuer, s.ClientSecret = c.Approval.Issuer, cmp.Or(s.ClientSecret, c.Approval.ClientSecret)
 	}
