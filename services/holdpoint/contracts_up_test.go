@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -16,7 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdpoint/holdpoint/contracts"
+	"github.com/holdpoint/holdpoint/loadtest/sandbox"
 	"github.com/holdpoint/holdpoint/pkg/demoidp"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
 // documented calls a running Holdpoint and holds every request and answer against the OpenAPI document.
@@ -117,7 +120,7 @@ func (d *documented) send(t *testing.T, c call) (*http.Response, string) {
 		path = before + value + after
 	}
 	base := d.r.IntakeURL
-	if strings.HasPrefix(path, "/v1/approvals") || strings.HasPrefix(path, "/v1/unattended") {
+	if strings.HasPrefix(path, "/v1/approvals") || strings.HasPrefix(path, "/v1/unattended") || strings.HasPrefix(path, "/v1/desk") {
 		base = d.r.ApprovalURL
 	}
 	if strings.HasPrefix(path, "/v1/connectors") {
@@ -184,6 +187,7 @@ func TestTheOpenAPIDocumentIsTrue(t *testing.T) {
 	t.Run("ApprovedAlone", d.alone)
 	t.Run("Unattended", d.unattended)
 	t.Run("ToldByTheProvider", d.told)
+	t.Run("Desk", d.desk)
 	for path, item := range d.doc["paths"].(map[string]any) {
 		for method := range item.(map[string]any) {
 			if method != "servers" {
@@ -364,6 +368,36 @@ func (d *documented) alone(t *testing.T) {
 	d.do(t, 200, post(otto, "/decision", broken))
 	d.do(t, 403, post(otto, "/judgement", right))
 	require.Equal(t, "dora", decoded[contracts.GlassJudgementAnswer](t, d.do(t, 200, post(dora, "/judgement", right))).ReviewerID)
+}
+
+// desk is an effect that its provider refuses our credential for, and what an operator makes of it (R6).
+func (d *documented) desk(t *testing.T) {
+	otto, carl := d.token(t, "otto"), d.token(t, "carl")
+	operation := ledger.OperationID(ledger.RunID("demo", "d-1"), 1, 1)
+	_, err := sandbox.NewClient(d.r.SandboxURL).Fault(t.Context(), sandbox.Rule{
+		Match: sandbox.Match{Operation: sandbox.Update, Reference: operation}, Fault: sandbox.Fault{Kind: sandbox.ErrorBeforeAccept, Status: 401}})
+	require.NoError(t, err)
+	d.do(t, 202, call{method: "POST", path: eventsPath, values: []string{"crm-enrichment"}, token: d.r.APIKey,
+		header: map[string]string{"Idempotency-Key": "d-1"},
+		body:   `{"event_id":"d-1","proposal":` + proposalOf("crm.contact.update", "crm", "c-1009", `{"fields":{"city":"Faro"}}`) + `}`})
+	list := call{method: "GET", path: "/v1/desk", token: otto}
+	d.do(t, 401, call{method: "GET", path: "/v1/desk"})
+	require.Eventually(t, func() bool {
+		items := decoded[contracts.DeskList](t, d.do(t, 200, list)).Items
+		return slices.ContainsFunc(items, func(i contracts.DeskItem) bool { return i.OperationID == operation })
+	}, patience, 50*time.Millisecond)
+	one := call{method: "GET", path: "/v1/desk/{operation}", values: []string{operation}, token: otto}
+	found := decoded[contracts.DeskCase](t, d.do(t, 200, one))
+	require.Equal(t, "unauthorized", found.HoldReason)
+	one.token = carl
+	d.do(t, 404, one)
+	resolve := func(body contracts.ResolutionRequest) call {
+		return call{method: "POST", path: "/v1/desk/{operation}/resolution", values: []string{operation}, token: otto, body: marshalled(t, body)}
+	}
+	d.do(t, 422, resolve(contracts.ResolutionRequest{Move: contracts.ResolveGiveUp, Seen: found.Seen}))
+	answer := d.do(t, 200, resolve(contracts.ResolutionRequest{Move: contracts.ResolveGiveUp, Seen: found.Seen, Reason: "It is wrong anyway."}))
+	require.Equal(t, "failed", decoded[contracts.ResolutionAnswer](t, answer).State)
+	d.do(t, 409, resolve(contracts.ResolutionRequest{Move: contracts.ResolveDispute, Seen: found.Seen, Reason: "It is not."}))
 }
 
 // unattended is a case that a rule lets act: it is held, taken back, and looked at.
