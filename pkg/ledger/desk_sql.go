@@ -41,8 +41,9 @@ left join effect_attempts t on t.tenant_id = e.tenant_id and t.run_id = e.run_id
 	deskOldest   = deskSince + `, e.run_id, e.revision, e.ordinal`
 	deskByAmount = `coalesce(e.risk_amount, 0) desc, ` + deskOldest
 
-	resolutionView = `jsonb_build_object('resolution_id', v.resolution_id, 'move', v.move, 'external_id', v.external_id, 'evidence', v.evidence,
-  'reason', v.reason, 'seen', v.seen, 'by_issuer', v.by_issuer, 'by_subject', v.by_subject, 'by_id', v.by_id, 'channel', v.channel,
+	resolutionView = `jsonb_build_object('resolution_id', v.resolution_id, 'move', v.move, 'external_id', v.external_id,
+  'evidence', v.evidence, 'reason', v.reason, 'seen', v.seen, 'by_issuer', v.by_issuer, 'by_subject', v.by_subject, 'by_id', v.by_id,
+  'channel', v.channel,
   'proposed_at', v.proposed_at, 'lapses_at', v.lapses_at, 'withdrawn_at', v.withdrawn_at, 'withdrawn_by', v.withdrawn_by,
   'second_id', v.second_id, 'second_reason', v.second_reason, 'made_at', v.made_at)`
 	resolutionsOf = `from resolutions v where v.tenant_id = e.tenant_id and v.run_id = e.run_id and v.revision = e.revision

@@ -51,12 +51,14 @@ func (g *gate) lost(key string, propose ...func(*servicetest.Proposal)) ledger.E
 	g.Vote(vote)
 	g.Exec(`insert into effect_attempts (tenant_id, run_id, revision, ordinal, attempt, owner, switch_epoch, started_at, class, sent,
   http_status, provider_request_id, detail, finished_at)
-values ('demo', $1, 1, 1, 1, $2, 1, clock_timestamp() - interval '25 hours', 'ambiguous', true, 504, 'req-9', 'the answer was lost', now())`,
+values ('demo', $1, 1, 1, 1, $2, 1, clock_timestamp() - interval '25 hours', 'ambiguous', true, 504,
+  'req-9', 'the answer was lost', now())`,
 		asked.Effect.RunID, uuid.New())
 	g.Exec(`insert into lookups (tenant_id, run_id, revision, ordinal, lookup, verdict, conclusive, evidence)
 values ('demo', $1, 1, 1, 1, 'unclear', false, 'HTTP 500 from the search')`, asked.Effect.RunID)
 	g.Exec(`update effects set state = 'unknown', maybe_sent = true, attempts = 1, lookups = 1,
-  unknown_since = clock_timestamp() - interval '24 hours', first_sent_at = clock_timestamp() - interval '25 hours' where run_id = $1`, asked.Effect.RunID)
+  unknown_since = clock_timestamp() - interval '24 hours', first_sent_at = clock_timestamp() - interval '25 hours'
+where run_id = $1`, asked.Effect.RunID)
 	return asked.Effect
 }
 
@@ -271,7 +273,8 @@ where run_id = $1 and made_at is not null`, e.RunID))
 
 	t.Run("WhatCertainlyNeverLeftTakesOne", func(t *testing.T) {
 		e := g.lost("unsent")
-		g.Exec(`update effects set state = 'held', hold_reason = 'unauthorized', unknown_since = null, maybe_sent = false where run_id = $1`, e.RunID)
+		g.Exec(`update effects set state = 'held', hold_reason = 'unauthorized', unknown_since = null, maybe_sent = false
+where run_id = $1`, e.RunID)
 		require.Contains(t, otto.resolve(e, "confirm_not_done", "The credential is right now.").Says(), "It is sent again")
 	})
 
