@@ -1,0 +1,121 @@
+package matrix
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/holdpoint/holdpoint/loadtest/crash"
+)
+
+// options are the command line.
+type options struct {
+	jsonFile, binary, only string
+	short, verbose, keep   bool
+	seed                   uint64
+}
+
+// shortCells is the size of the sample of --short.
+const shortCells = 40
+
+// Command runs the matrix and returns 0 where all promises held, 1 where not, 2 for bad flags.
+func Command(ctx context.Context, args []string, out, progress io.Writer) int {
+	opts, err := parse(args, progress)
+	if err != nil {
+		fmt.Fprintln(progress, "loadtest matrix:", err)
+		return 2
+	}
+	r, err := run(ctx, opts, progress)
+	if err == nil {
+		err = r.write(out, opts.jsonFile)
+	}
+	if err != nil {
+		fmt.Fprintln(progress, "loadtest matrix:", err)
+		return 1
+	}
+	if !r.held() {
+		return 1
+	}
+	return 0
+}
+
+func parse(args []string, output io.Writer) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("loadtest matrix", flag.ContinueOnError)
+	flags.SetOutput(output)
+	flags.StringVar(&o.jsonFile, "json", "", "`file` for the report as JSON")
+	flags.BoolVar(&o.short, "short", false, "a sample, drawn from --seed, with every profile, fault and death")
+	flags.Uint64Var(&o.seed, "seed", 0, "what --short draws from; 0 takes a new one, which is printed")
+	flags.StringVar(&o.only, "only", "", "run the cells of this `PROFILE/FAULT/DEATH` alone; a part that is * or left out is any")
+	flags.StringVar(&o.binary, "binary", "", "`file` built with the tag holdpoint_crash; default: build it")
+	flags.BoolVar(&o.verbose, "verbose", false, "print each death as it comes")
+	flags.BoolVar(&o.keep, "keep", false, "keep the logs of all processes also where nothing broke")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if o.seed == 0 {
+		o.seed = rand.Uint64N(1_000_000) + 1
+	}
+	if len(choose(o)) == 0 {
+		return o, fmt.Errorf("--only %q is no cell", o.only)
+	}
+	return o, nil
+}
+
+// choose are the cells to run.
+func choose(o options) []*cell {
+	switch {
+	case o.only != "":
+		return matching(all(), o.only)
+	case o.short:
+		return sample(all(), o.seed, shortCells)
+	}
+	return all()
+}
+
+// run does it all, in a directory that is thrown away unless something broke.
+func run(ctx context.Context, opts options, progress io.Writer) (r *report, err error) {
+	began := time.Now()
+	dir, err := crash.MakeDir()
+	if err != nil {
+		return nil, err
+	}
+	defer func() {
+		if err == nil && r.held() && !opts.keep {
+			_ = os.RemoveAll(dir)
+		} else {
+			fmt.Fprintf(progress, "The logs of all processes are in %s.\n", dir)
+		}
+	}()
+	if opts.binary == "" {
+		if opts.binary, err = crash.Build(ctx, dir); err != nil {
+			return nil, err
+		}
+	}
+	cells := choose(opts)
+	name(cells, uuid.NewString()[:8])
+	if opts.short {
+		fmt.Fprintf(progress, "A sample of the cells, drawn from --seed %d.\n", opts.seed)
+	}
+	log := slog.New(slog.NewTextHandler(progress, &slog.HandlerOptions{Level: slog.LevelError}))
+	w, err := crash.Open(ctx, dir, opts.binary, log, edits()...)
+	defer w.Close()
+	if err != nil {
+		return nil, err
+	}
+	p := &player{World: w, progress: progress, verbose: opts.verbose}
+	became, broken, err := p.play(ctx, cells)
+	if err != nil {
+		return nil, err
+	}
+	r = newReport(opts, cells, became, broken)
+	r.Seconds = time.Since(began).Seconds()
+	return r, nil
+}

@@ -1,0 +1,235 @@
+package matrix
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/holdpoint/holdpoint/loadtest/crash"
+	"github.com/holdpoint/holdpoint/loadtest/sandbox"
+	"github.com/holdpoint/holdpoint/pkg/ledger"
+)
+
+// Patience of the suite: for a death, and for what is about to be sent to be answered before the next one.
+const (
+	deathPatience = 15 * time.Second
+	sendPatience  = 10 * time.Second
+)
+
+// atOnce is how many events are handed in at a time.
+const atOnce = 8
+
+// player runs cells in a world.
+type player struct {
+	*crash.World
+	progress io.Writer
+	verbose  bool
+}
+
+// play runs the cells and returns what became of each, in their order.
+func (p *player) play(ctx context.Context, cells []*cell) ([]*facts, []string, error) {
+	var calm, cutOff, deadly []*cell
+	for _, c := range cells {
+		switch {
+		case c.death.site != "":
+			deadly = append(deadly, c)
+		case c.fault.outage > 0:
+			cutOff = append(cutOff, c)
+		default:
+			calm = append(calm, c)
+		}
+	}
+	if err := errors.Join(p.outage(ctx, cutOff), p.batch(ctx, calm)); err != nil {
+		return nil, nil, err
+	}
+	if err := p.settle(ctx, append(calm, cutOff...)); err != nil {
+		return nil, nil, err
+	}
+	for n, c := range deadly {
+		if err := ctx.Err(); err != nil {
+			return nil, nil, err
+		}
+		began := time.Now()
+		if err := p.die(ctx, c); err != nil {
+			c.failure = err.Error()
+		}
+		if p.verbose {
+			fmt.Fprintf(p.progress, "%4d/%d %5.1f s  %s  struck %t %s\n", n+1, len(deadly), time.Since(began).Seconds(), c, c.struck,
+				c.failure)
+		}
+	}
+	if err := errors.Join(p.Up(), p.settle(ctx, cells)); err != nil {
+		return nil, nil, err
+	}
+	state, err := readState(ctx, p.DB())
+	if err != nil {
+		return nil, nil, err
+	}
+	is, err := readProvided(ctx, p.Provider())
+	if err != nil {
+		return nil, nil, err
+	}
+	became := make([]*facts, len(cells))
+	for i, c := range cells {
+		became[i] = of(c, state, is)
+	}
+	broken := p.Surprises()
+	for _, id := range is.stray(cells) {
+		broken = append(broken, "the provider has a write of "+id+", which belongs to no cell")
+	}
+	return became, broken, nil
+}
+
+// batch has the cells misbehave and hands in their events, many at once.
+func (p *player) batch(ctx context.Context, cells []*cell) error {
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for _, c := range cells {
+		group.Go(func() error { return p.begin(ctx, c) })
+	}
+	return group.Wait()
+}
+
+// begin installs the cell's rules and hands in its event.
+func (p *player) begin(ctx context.Context, c *cell) error {
+	ids, err := p.Provider().Fault(ctx, c.rules()...)
+	if err != nil {
+		return err
+	}
+	c.counter = ids[0]
+	if c.fault.write != nil {
+		c.faultID = ids[1]
+	}
+	return p.Propose(ctx, c.key, c.profile.action(), c.target)
+}
+
+// outage has the cells meet a provider that cannot be dialled.
+func (p *player) outage(ctx context.Context, cells []*cell) error {
+	if len(cells) == 0 {
+		return nil
+	}
+	p.Down(ledger.Dispatcher)
+	if err := p.batch(ctx, cells); err != nil {
+		return err
+	}
+	if err := p.authorized(ctx, cells); err != nil {
+		return err
+	}
+	if err := p.refuse(ctx, cells[0].fault); err != nil {
+		return err
+	}
+	if err := p.Up(); err != nil {
+		return err
+	}
+	return p.reachable(ctx)
+}
+
+// refuse has the provider refuse connections, where the fault wants it to.
+func (p *player) refuse(ctx context.Context, f misbehaviour) error {
+	if f.outage == 0 {
+		return nil
+	}
+	_, err := p.Provider().Fault(ctx, sandbox.Rule{Fault: sandbox.Fault{Kind: sandbox.RefuseConnection, Duration: f.outage}})
+	return err
+}
+
+func (p *player) reachable(ctx context.Context) error {
+	return p.Await(ctx, "the provider to be back", func() (bool, error) { return p.Provider().Healthy(ctx) == nil, ctx.Err() })
+}
+
+// authorized waits until the effects of cells may be sent.
+func (p *player) authorized(ctx context.Context, cells []*cell) error {
+	return p.Await(ctx, "the effects to be authorized", func() (bool, error) {
+		s, err := readState(ctx, p.DB())
+		if err != nil {
+			return false, err
+		}
+		for _, c := range cells {
+			if _, found := s.effects[c.run]; !found {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+}
+
+// die has the dispatcher die over a cell, and starts it again. It may be that it comes to the boundary only when it sends
+// again, or that the fault keeps it from ever coming there.
+func (p *player) die(ctx context.Context, c *cell) error {
+	if err := p.quiet(ctx); err != nil {
+		return err
+	}
+	p.Down(ledger.Dispatcher)
+	if err := p.begin(ctx, c); err != nil {
+		return err
+	}
+	if err := p.authorized(ctx, []*cell{c}); err != nil {
+		return err
+	}
+	if err := p.refuse(ctx, c.fault); err != nil {
+		return err
+	}
+	armed, err := p.Arm(c.death.site, c.death.side, c.run)
+	if err != nil {
+		return err
+	}
+	waiting, cancel := context.WithTimeout(ctx, deathPatience)
+	defer cancel()
+	err = p.Await(waiting, "the dispatcher to die", func() (bool, error) {
+		if c.struck, err = armed.Struck(); err != nil || c.struck {
+			return c.struck, err
+		}
+		s, err := readState(waiting, p.DB())
+		return err == nil && s.rests(c), err
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		err = nil // what has not come to rest by the end is found out then
+	}
+	err = errors.Join(err, p.Up())
+	if c.fault.outage > 0 {
+		err = errors.Join(err, p.reachable(ctx))
+	}
+	return err
+}
+
+// quiet waits until nothing is about to be sent, so that the next death is of the next cell alone. What stays so for
+// long is no reason not to go on.
+func (p *player) quiet(ctx context.Context) error {
+	waiting, cancel := context.WithTimeout(ctx, sendPatience)
+	defer cancel()
+	err := p.Await(waiting, "nothing to be about to be sent", func() (idle bool, err error) {
+		row := p.DB().QueryRow(waiting, "select not exists (select from effects where open and state in ('pending', 'sending'))")
+		err = row.Scan(&idle)
+		return idle, err
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
+
+// settle waits until nothing more happens to the cells by itself. What does not come to rest in time is judged as it is.
+func (p *player) settle(ctx context.Context, cells []*cell) error {
+	waiting, cancel := context.WithTimeout(ctx, settlePatience)
+	defer cancel()
+	err := p.Await(waiting, "everything to come to rest", func() (bool, error) {
+		s, err := readState(waiting, p.DB())
+		if err != nil {
+			return false, err
+		}
+		for _, c := range cells {
+			if !s.rests(c) {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil
+	}
+	return err
+}
