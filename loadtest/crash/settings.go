@@ -198,9 +198,9 @@ connectors:
 	{"sources.yaml", "max_lifetime: 10m", "max_lifetime: 5s"},
 }
 
-// writeSettings makes a configuration directory from the example's, with short times. It fails where the example
+// WriteSettings makes a configuration directory from the example's, with short times. It fails where the example
 // has changed so that a time is not found: a suite with long leases would pass by never getting anywhere.
-func writeSettings(example fs.FS, dir string, edits []Edit) error {
+func WriteSettings(example fs.FS, dir string, edits []Edit) error {
 	found := make([]bool, len(edits))
 	err := fs.WalkDir(example, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -222,7 +222,7 @@ func writeSettings(example fs.FS, dir string, edits []Edit) error {
 	}
 	for i, ok := range found {
 		if !ok {
-			return fmt.Errorf("the example configuration has no %q in %s any more; change the crash suite's edits",
+			return fmt.Errorf("the example configuration has no %q in %s any more; change the edits",
 				edits[i].Find, edits[i].File)
 		}
 	}

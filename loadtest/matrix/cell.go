@@ -45,10 +45,10 @@ type cell struct {
 
 	key, target, operationID string
 	run                      uuid.UUID
-	counter                  string // id of the rule that counts its writes
-	struck                   bool   // the dispatcher died where it should
-	faultID                  string // id of the rule of its fault, "" where there is none
-	failure                  string // of the harness
+	counter                  string   // id of the rule that counts its writes
+	faults                   []string // ids of the rules by which the provider misbehaves
+	struck                   bool     // the dispatcher died where it should
+	failure                  string   // of the harness
 }
 
 func (c *cell) String() string { return c.profile.name + "/" + c.fault.name + "/" + c.death.String() }

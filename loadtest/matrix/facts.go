@@ -3,6 +3,7 @@ package matrix
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/holdpoint/holdpoint/loadtest/sandbox"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
+	"github.com/holdpoint/holdpoint/pkg/outcome"
 )
 
 // An unknown effect rests where nobody looks at it for so long: the ones that are only looked for by now come again
@@ -21,7 +23,7 @@ select e.run_id, e.state, coalesce(e.hold_reason, '') as hold_reason,
   coalesce(e.external_id, '') as external_id,
   (select count(*) from effects o where o.external_id = e.external_id and o.operation_id <> e.operation_id) as sharers,
   exists (select from audit_events a where a.run_id = e.run_id and a.detail->>'note' <> '') as noted
-from effects e`
+from effects e where e.run_id = any($1)`
 
 type effectRow struct {
 	RunID      uuid.UUID
@@ -36,40 +38,46 @@ type effectRow struct {
 const attemptsSQL = `
 select run_id, attempt as number, started_at as started, coalesce(finished_at, 'epoch') as finished,
   coalesce(class, '') as class, request_digest as digest
-from effect_attempts order by run_id, attempt`
+from effect_attempts where run_id = any($1) order by run_id, attempt`
 
 type attemptRow struct {
 	RunID uuid.UUID
 	attempt
 }
 
-const lookupsSQL = `select run_id, looked_at as at, verdict, conclusive from lookups order by run_id, lookup`
+const lookupsSQL = `select run_id, looked_at as at, verdict, conclusive from lookups where run_id = any($1) order by run_id, lookup`
 
 type lookupRow struct {
 	RunID uuid.UUID
 	lookup
 }
 
-// state is all that Postgres says at one moment.
+// state is what Postgres says of cells at one moment.
 type state struct {
 	effects  map[uuid.UUID]effectRow
 	attempts map[uuid.UUID][]attempt
 	lookups  map[uuid.UUID][]lookup
 }
 
-func readState(ctx context.Context, db *pgxpool.Pool) (*state, error) {
+func readState(ctx context.Context, db *pgxpool.Pool, cells ...*cell) (*state, error) {
+	runs := make([]uuid.UUID, len(cells))
+	for i, c := range cells {
+		runs[i] = c.run
+	}
 	s := &state{effects: map[uuid.UUID]effectRow{}, attempts: map[uuid.UUID][]attempt{}, lookups: map[uuid.UUID][]lookup{}}
 	as := pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}
 	err := pgx.BeginTxFunc(ctx, db, as, func(tx pgx.Tx) error {
-		if err := each(ctx, tx, effectsSQL, func(e effectRow) { s.effects[e.RunID] = e }); err != nil {
+		if err := each(ctx, tx, effectsSQL, runs, func(e effectRow) { s.effects[e.RunID] = e }); err != nil {
 			return err
 		}
-		if err := each(ctx, tx, attemptsSQL, func(a attemptRow) {
+		if err := each(ctx, tx, attemptsSQL, runs, func(a attemptRow) {
 			s.attempts[a.RunID] = append(s.attempts[a.RunID], a.attempt)
 		}); err != nil {
 			return err
 		}
-		return each(ctx, tx, lookupsSQL, func(l lookupRow) { s.lookups[l.RunID] = append(s.lookups[l.RunID], l.lookup) })
+		return each(ctx, tx, lookupsSQL, runs, func(l lookupRow) {
+			s.lookups[l.RunID] = append(s.lookups[l.RunID], l.lookup)
+		})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("read what became of the effects: %w", err)
@@ -77,8 +85,8 @@ func readState(ctx context.Context, db *pgxpool.Pool) (*state, error) {
 	return s, nil
 }
 
-func each[T any](ctx context.Context, tx pgx.Tx, sql string, do func(T)) error {
-	rows, err := tx.Query(ctx, sql)
+func each[T any](ctx context.Context, tx pgx.Tx, sql string, runs []uuid.UUID, do func(T)) error {
+	rows, err := tx.Query(ctx, sql, runs)
 	if err != nil {
 		return err
 	}
@@ -130,7 +138,17 @@ func of(c *cell, s *state, p *provided) *facts {
 	return &facts{state: e.State, holdReason: e.HoldReason, rests: s.rests(c), noted: e.Noted,
 		externalID: e.ExternalID, sharers: e.Sharers, attempts: s.attempts[c.run], lookups: s.lookups[c.run],
 		requests: p.rules[c.counter].Matched, written: p.writes[c.operationID],
-		fired: c.faultID == "" || p.rules[c.faultID].Fired > 0, struck: c.struck, failure: c.failure}
+		fired: fired(c, s, p), struck: c.struck, failure: c.failure}
+}
+
+// fired reports whether the provider has misbehaved in every way that the cell wants it to. Of an outage only who dials can
+// tell.
+func fired(c *cell, s *state, p *provided) bool {
+	notSent := func(a attempt) bool { return outcome.Class(a.Class) == outcome.NotSent }
+	if c.fault.outage > 0 && !slices.ContainsFunc(s.attempts[c.run], notSent) {
+		return false
+	}
+	return !slices.ContainsFunc(c.faults, func(id string) bool { return p.rules[id].Fired == 0 })
 }
 
 // stray are the operation ids of writes that belong to no cell.

@@ -8,9 +8,11 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/holdpoint/holdpoint/loadtest/crash"
 )
@@ -20,6 +22,7 @@ type options struct {
 	jsonFile, binary, only string
 	short, verbose, keep   bool
 	seed                   uint64
+	worlds                 int
 }
 
 // shortCells is the size of the sample of --short.
@@ -55,6 +58,7 @@ func parse(args []string, output io.Writer) (options, error) {
 	flags.Uint64Var(&o.seed, "seed", 0, "what --short draws from; 0 takes a new one, which is printed")
 	flags.StringVar(&o.only, "only", "", "run the cells of this `PROFILE/FAULT/DEATH` alone; a part that is * or left out is any")
 	flags.StringVar(&o.binary, "binary", "", "`file` built with the tag holdpoint_crash; default: build it")
+	flags.IntVar(&o.worlds, "worlds", 1, "worlds to share the cells; most of a cell's time is waiting")
 	flags.BoolVar(&o.verbose, "verbose", false, "print each death as it comes")
 	flags.BoolVar(&o.keep, "keep", false, "keep the logs of all processes also where nothing broke")
 	if err := flags.Parse(args); err != nil {
@@ -62,6 +66,9 @@ func parse(args []string, output io.Writer) (options, error) {
 	}
 	if o.seed == 0 {
 		o.seed = rand.Uint64N(1_000_000) + 1
+	}
+	if o.worlds < 1 {
+		return o, fmt.Errorf("--worlds %d is fewer than one", o.worlds)
 	}
 	if len(choose(o)) == 0 {
 		return o, fmt.Errorf("--only %q is no cell", o.only)
@@ -104,18 +111,44 @@ func run(ctx context.Context, opts options, progress io.Writer) (r *report, err 
 	if opts.short {
 		fmt.Fprintf(progress, "A sample of the cells, drawn from --seed %d.\n", opts.seed)
 	}
+	groups := make([]group, min(opts.worlds, len(cells)))
+	for i, c := range cells {
+		g := &groups[i%len(groups)]
+		g.cells = append(g.cells, c)
+	}
+	var playing errgroup.Group
+	for i := range groups {
+		playing.Go(func() error {
+			return groups[i].play(ctx, opts, filepath.Join(dir, fmt.Sprint("world-", i+1)), progress)
+		})
+	}
+	if err := playing.Wait(); err != nil {
+		return nil, err
+	}
+	r = newReport(opts, groups)
+	r.Seconds = time.Since(began).Seconds()
+	return r, nil
+}
+
+// group are cells that share a world, and what became of each, in their order.
+type group struct {
+	cells  []*cell
+	became []*facts
+	broken []string // that belongs to no cell
+}
+
+// play runs the cells in a world of their own.
+func (g *group) play(ctx context.Context, opts options, dir string, progress io.Writer) error {
+	if err := os.Mkdir(dir, 0o711); err != nil { // Postgres may run under another account
+		return fmt.Errorf("make a directory for a world: %w", err)
+	}
 	log := slog.New(slog.NewTextHandler(progress, &slog.HandlerOptions{Level: slog.LevelError}))
 	w, err := crash.Open(ctx, dir, opts.binary, log, edits()...)
 	defer w.Close()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	p := &player{World: w, progress: progress, verbose: opts.verbose}
-	became, broken, err := p.play(ctx, cells)
-	if err != nil {
-		return nil, err
-	}
-	r = newReport(opts, cells, became, broken)
-	r.Seconds = time.Since(began).Seconds()
-	return r, nil
+	g.became, g.broken, err = p.play(ctx, g.cells)
+	return err
 }

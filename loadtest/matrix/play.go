@@ -14,9 +14,11 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
-// Patience of the suite: for a death, and for what is about to be sent to be answered before the next one.
+// Patience of the suite: for a death, for one after the effect has come to rest, since a commit is seen a little before
+// its boundary has been crossed, and for what is about to be sent to be answered before the next death.
 const (
 	deathPatience = 15 * time.Second
+	restPatience  = 500 * time.Millisecond
 	sendPatience  = 10 * time.Second
 )
 
@@ -26,8 +28,9 @@ const atOnce = 8
 // player runs cells in a world.
 type player struct {
 	*crash.World
-	progress io.Writer
-	verbose  bool
+	progress  io.Writer
+	verbose   bool
+	lastDeath time.Time
 }
 
 // play runs the cells and returns what became of each, in their order.
@@ -65,7 +68,7 @@ func (p *player) play(ctx context.Context, cells []*cell) ([]*facts, []string, e
 	if err := errors.Join(p.Up(), p.settle(ctx, cells)); err != nil {
 		return nil, nil, err
 	}
-	state, err := readState(ctx, p.DB())
+	state, err := readState(ctx, p.DB(), cells...)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -100,10 +103,7 @@ func (p *player) begin(ctx context.Context, c *cell) error {
 	if err != nil {
 		return err
 	}
-	c.counter = ids[0]
-	if c.fault.write != nil {
-		c.faultID = ids[1]
-	}
+	c.counter, c.faults = ids[0], ids[1:]
 	return p.Propose(ctx, c.key, c.profile.action(), c.target)
 }
 
@@ -144,7 +144,7 @@ func (p *player) reachable(ctx context.Context) error {
 // authorized waits until the effects of cells may be sent.
 func (p *player) authorized(ctx context.Context, cells []*cell) error {
 	return p.Await(ctx, "the effects to be authorized", func() (bool, error) {
-		s, err := readState(ctx, p.DB())
+		s, err := readState(ctx, p.DB(), cells...)
 		if err != nil {
 			return false, err
 		}
@@ -177,34 +177,52 @@ func (p *player) die(ctx context.Context, c *cell) error {
 	if err != nil {
 		return err
 	}
-	waiting, cancel := context.WithTimeout(ctx, deathPatience)
-	defer cancel()
-	err = p.Await(waiting, "the dispatcher to die", func() (bool, error) {
-		if c.struck, err = armed.Struck(); err != nil || c.struck {
-			return c.struck, err
-		}
-		s, err := readState(waiting, p.DB())
-		return err == nil && s.rests(c), err
-	})
-	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
-		err = nil // what has not come to rest by the end is found out then
-	}
-	err = errors.Join(err, p.Up())
+	err = errors.Join(p.awaitDeath(ctx, c, armed), p.Up())
 	if c.fault.outage > 0 {
 		err = errors.Join(err, p.reachable(ctx))
 	}
 	return err
 }
 
+// awaitDeath waits for the dispatcher to die, or for the cell's effect to have come to rest without that.
+func (p *player) awaitDeath(ctx context.Context, c *cell, armed *crash.Death) error {
+	waiting, cancel := context.WithTimeout(ctx, deathPatience)
+	defer cancel()
+	var rested time.Time
+	err := p.Await(waiting, "the dispatcher to die", func() (done bool, err error) {
+		if c.struck, err = armed.Struck(); err != nil || c.struck {
+			p.lastDeath = time.Now()
+			return c.struck, err
+		}
+		if !rested.IsZero() {
+			return time.Since(rested) > restPatience, nil
+		}
+		s, err := readState(waiting, p.DB(), c)
+		if err == nil && s.rests(c) {
+			rested = time.Now()
+		}
+		return false, err
+	})
+	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
+		return nil // what has not come to rest by the end is found out then
+	}
+	return err
+}
+
+// sendingSQL asks whether something is about to be sent. What a dispatcher was sending that has died since is not.
+const sendingSQL = `
+select exists (select from effects e where e.open and (e.state = 'pending' or e.state = 'sending' and exists (
+  select from effect_attempts t where t.run_id = e.run_id and t.attempt = e.attempts and t.started_at > $1)))`
+
 // quiet waits until nothing is about to be sent, so that the next death is of the next cell alone. What stays so for
 // long is no reason not to go on.
 func (p *player) quiet(ctx context.Context) error {
 	waiting, cancel := context.WithTimeout(ctx, sendPatience)
 	defer cancel()
-	err := p.Await(waiting, "nothing to be about to be sent", func() (idle bool, err error) {
-		row := p.DB().QueryRow(waiting, "select not exists (select from effects where open and state in ('pending', 'sending'))")
-		err = row.Scan(&idle)
-		return idle, err
+	err := p.Await(waiting, "nothing to be about to be sent", func() (bool, error) {
+		var sending bool
+		err := p.DB().QueryRow(waiting, sendingSQL, p.lastDeath).Scan(&sending)
+		return !sending, err
 	})
 	if errors.Is(err, context.DeadlineExceeded) && ctx.Err() == nil {
 		return nil
@@ -217,7 +235,7 @@ func (p *player) settle(ctx context.Context, cells []*cell) error {
 	waiting, cancel := context.WithTimeout(ctx, settlePatience)
 	defer cancel()
 	err := p.Await(waiting, "everything to come to rest", func() (bool, error) {
-		s, err := readState(waiting, p.DB())
+		s, err := readState(waiting, p.DB(), cells...)
 		if err != nil {
 			return false, err
 		}

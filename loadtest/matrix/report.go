@@ -1,10 +1,12 @@
 package matrix
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 )
 
@@ -22,7 +24,7 @@ type report struct {
 	Unreached       int          `json:"unreached"` // cells whose fault kept the dispatcher from coming to the boundary
 	Broken          []string     `json:"broken"`
 	Seconds         float64      `json:"seconds"`
-	ByCell          []cellReport `json:"by_cell"`
+	ByCell          []cellReport `json:"-"` // written as by_cell, one in a line
 }
 
 // cellReport is what became of one cell.
@@ -45,27 +47,37 @@ type cellReport struct {
 }
 
 // newReport judges each cell by its facts, and adds it up.
-func newReport(opts options, cells []*cell, became []*facts, broken []string) *report {
-	r := &report{Short: opts.short, Seed: opts.seed, Cells: len(cells), Broken: append([]string{}, broken...)} // a list, not null
-	for i, c := range cells {
-		f := became[i]
-		v := judge(c.profile, c.fault, c.death, f)
-		r.ByCell = append(r.ByCell, cellReport{Profile: c.profile.name, Fault: c.fault.name, Death: c.death.String(), Struck: f.struck,
-			State: f.state, HoldReason: f.holdReason, Attempts: len(f.attempts), Lookups: len(f.lookups), Requests: f.requests,
-			Writes: v.writes, DuplicateWrites: v.duplicateWrites, BlindResends: v.blindResends, ForOperator: v.forOperator,
-			Unresolved: v.unresolved, Broken: v.broken})
-		r.Writes += v.writes
-		r.DuplicateWrites += v.duplicateWrites
-		r.BlindResends += v.blindResends
-		r.ForOperator += count(v.forOperator)
-		r.Unresolved += count(v.unresolved)
-		r.Deaths += count(f.struck)
-		r.Unreached += count(c.death.site != "" && !f.struck)
-		for _, broken := range v.broken {
-			r.Broken = append(r.Broken, fmt.Sprintf("%s: %s; repeat it with --only '%s'", c, broken, c))
+func newReport(opts options, groups []group) *report {
+	r := &report{Short: opts.short, Seed: opts.seed, Broken: []string{}} // a list, not null
+	for _, g := range groups {
+		r.Broken = append(r.Broken, g.broken...)
+		for i, c := range g.cells {
+			r.add(opts, c, g.became[i])
 		}
 	}
+	slices.SortStableFunc(r.ByCell, func(a, b cellReport) int {
+		return strings.Compare(a.Profile+" "+a.Fault+" "+a.Death, b.Profile+" "+b.Fault+" "+b.Death)
+	})
 	return r
+}
+
+func (r *report) add(opts options, c *cell, f *facts) {
+	v := judge(c.profile, c.fault, c.death, f)
+	r.ByCell = append(r.ByCell, cellReport{Profile: c.profile.name, Fault: c.fault.name, Death: c.death.String(), Struck: f.struck,
+		State: f.state, HoldReason: f.holdReason, Attempts: len(f.attempts), Lookups: len(f.lookups), Requests: f.requests,
+		Writes: v.writes, DuplicateWrites: v.duplicateWrites, BlindResends: v.blindResends, ForOperator: v.forOperator,
+		Unresolved: v.unresolved, Broken: v.broken})
+	r.Cells++
+	r.Writes += v.writes
+	r.DuplicateWrites += v.duplicateWrites
+	r.BlindResends += v.blindResends
+	r.ForOperator += count(v.forOperator)
+	r.Unresolved += count(v.unresolved)
+	r.Deaths += count(f.struck)
+	r.Unreached += count(c.death.site != "" && !f.struck)
+	for _, broken := range v.broken {
+		r.Broken = append(r.Broken, fmt.Sprintf("%s (seed %d): %s; repeat it with --only '%s'", c, opts.seed, broken, c))
+	}
 }
 
 func count(is bool) int {
@@ -86,14 +98,31 @@ func (r *report) write(out io.Writer, file string) error {
 	if file == "" {
 		return nil
 	}
-	document, err := json.MarshalIndent(r, "", "  ")
+	document, err := r.document()
 	if err != nil {
 		return fmt.Errorf("encode the report: %w", err)
 	}
-	if err := os.WriteFile(file, append(document, '\n'), 0o644); err != nil {
+	if err := os.WriteFile(file, document, 0o644); err != nil {
 		return fmt.Errorf("store the report: %w", err)
 	}
 	return nil
+}
+
+// document is the report as JSON. Each cell has a line to itself: a kept report of all cells is read by people, too.
+func (r *report) document() ([]byte, error) {
+	document, err := json.MarshalIndent(r, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	cells := make([][]byte, len(r.ByCell))
+	for i := range r.ByCell {
+		if cells[i], err = json.Marshal(&r.ByCell[i]); err != nil {
+			return nil, err
+		}
+	}
+	document = append(bytes.TrimSuffix(document, []byte("\n}")), ",\n  \"by_cell\": [\n    "...)
+	document = append(document, bytes.Join(cells, []byte(",\n    "))...)
+	return append(document, "\n  ]\n}\n"...), nil
 }
 
 // row is one line of the table: all deaths of one profile with one fault.
