@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5/pgxpool"
@@ -19,10 +20,14 @@ import (
 // their own, with Postgres, the broker and the sandbox provider.
 type World struct{ w *world }
 
-// Open starts a World whose files are in dir. Close it, also after an error.
+// Open starts a World whose files are in dir, with more edits of the configuration after the suite's own. Close it.
 func Open(ctx context.Context, dir, binary string, log *slog.Logger, more ...Edit) (*World, error) {
 	w, err := newWorld(ctx, dir, binary, autoFlow, log, more...)
-	return &World{w}, err
+	if err != nil {
+		w.close()
+		return nil, err
+	}
+	return &World{w}, nil
 }
 
 // Close stops everything.
@@ -58,7 +63,10 @@ func (w *World) Await(ctx context.Context, what string, once func() (bool, error
 	return poll(ctx, what, once)
 }
 
-// Death is a service that SIGKILLs itself at a boundary.
+// Accepted is the side of a send on which the provider has the write and has not answered.
+const Accepted = accepted
+
+// Death is a service that dies by SIGKILL at a boundary.
 type Death struct{ p *process }
 
 // Arm starts the service of a site anew. It dies on that side of the site, when the run comes to it.
@@ -71,6 +79,23 @@ func (w *World) Arm(site, side string, run uuid.UUID) (*Death, error) {
 	}
 	p := w.w.services[service]
 	p.meant.Store(true)
+	return &Death{p}, nil
+}
+
+// ArmOnCall starts a service anew, and kills it from outside when somebody posts to the address that call is given before
+// the service runs.
+func (w *World) ArmOnCall(service, name string, call func(url string) error) (*Death, error) {
+	w.Down(service)
+	started := make(chan *process, 1)
+	kill := sync.OnceFunc(func() { (<-started).kill() })
+	if err := call(w.w.control.on(name, func() error { kill(); return nil })); err != nil {
+		return nil, err
+	}
+	if err := w.w.start(service); err != nil {
+		return nil, err
+	}
+	p := w.w.services[service]
+	started <- p
 	return &Death{p}, nil
 }
 

@@ -27,8 +27,10 @@ func (d death) String() string {
 	return name + "@" + d.side
 }
 
+// deaths are all: at each boundary on the way of an effect through the dispatcher, on both sides, and while the provider
+// has the write and has not answered.
 var deaths = func() []death {
-	all := []death{{}}
+	all := []death{{}, {ledger.Dispatcher + "/send", crash.Accepted}}
 	for _, boundary := range []string{"lease", "send", "answer", "record_outcomes"} {
 		for _, side := range []fault.Side{fault.Before, fault.After} {
 			all = append(all, death{ledger.Dispatcher + "/" + boundary, string(side)})

@@ -20,7 +20,7 @@ func TestAll(t *testing.T) {
 		require.False(t, seen[c.String()], c.String())
 		seen[c.String()] = true
 	}
-	require.Len(t, deaths, 9)
+	require.Len(t, deaths, 10)
 	require.True(t, seen["create_bare/accept_then_hang/send@after"])
 	require.False(t, seen["create_replay/lagging_search/none"], "a profile without a lookup is not searched")
 	require.False(t, seen["create_lookup/key_in_flight/none"], "a profile that sends no key has none in flight")

@@ -144,10 +144,10 @@ func (g *group) play(ctx context.Context, opts options, dir string, progress io.
 	}
 	log := slog.New(slog.NewTextHandler(progress, &slog.HandlerOptions{Level: slog.LevelError}))
 	w, err := crash.Open(ctx, dir, opts.binary, log, edits()...)
-	defer w.Close()
 	if err != nil {
 		return err
 	}
+	defer w.Close()
 	p := &player{World: w, progress: progress, verbose: opts.verbose}
 	g.became, g.broken, err = p.play(ctx, g.cells)
 	return err

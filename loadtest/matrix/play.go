@@ -170,10 +170,7 @@ func (p *player) die(ctx context.Context, c *cell) error {
 	if err := p.authorized(ctx, []*cell{c}); err != nil {
 		return err
 	}
-	if err := p.refuse(ctx, c.fault); err != nil {
-		return err
-	}
-	armed, err := p.Arm(c.death.site, c.death.side, c.run)
+	armed, err := p.arm(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -182,6 +179,23 @@ func (p *player) die(ctx context.Context, c *cell) error {
 		err = errors.Join(err, p.reachable(ctx))
 	}
 	return err
+}
+
+// arm starts a dispatcher that dies over the cell, to meet the outage where there is one.
+func (p *player) arm(ctx context.Context, c *cell) (*crash.Death, error) {
+	if c.death.side != crash.Accepted {
+		if err := p.refuse(ctx, c.fault); err != nil {
+			return nil, err
+		}
+		return p.Arm(c.death.site, c.death.side, c.run)
+	}
+	return p.ArmOnCall(ledger.Dispatcher, c.key, func(url string) error {
+		_, err := p.Provider().Fault(ctx, sandbox.Rule{
+			Match: sandbox.Match{System: sandbox.CRM, Operation: c.profile.operation, Reference: c.operationID},
+			Fault: sandbox.Fault{Kind: sandbox.Signal, URL: url},
+		})
+		return errors.Join(err, p.refuse(ctx, c.fault))
+	})
 }
 
 // awaitDeath waits for the dispatcher to die, or for the cell's effect to have come to rest without that.
