@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
+	"net/url"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -137,8 +139,19 @@ func (p *player) refuse(ctx context.Context, f misbehaviour) error {
 	return err
 }
 
+// reachable waits until the provider can be dialled. A connection that was open when it began to refuse says nothing.
 func (p *player) reachable(ctx context.Context) error {
-	return p.Await(ctx, "the provider to be back", func() (bool, error) { return p.Provider().Healthy(ctx) == nil, ctx.Err() })
+	at, err := url.Parse(p.Provider().URL())
+	if err != nil {
+		return fmt.Errorf("read the provider's address: %w", err)
+	}
+	return p.Await(ctx, "the provider to be back", func() (bool, error) {
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", at.Host)
+		if err != nil {
+			return false, ctx.Err()
+		}
+		return true, conn.Close()
+	})
 }
 
 // authorized waits until the effects of cells may be sent.
