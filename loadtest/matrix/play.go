@@ -35,7 +35,7 @@ type player struct {
 	lastDeath time.Time
 }
 
-// play runs the cells and returns what became of each, in their order.
+// play runs the cells and returns what became of each, in their order, and what was broken that belongs to none.
 func (p *player) play(ctx context.Context, cells []*cell) ([]*facts, []string, error) {
 	var calm, cutOff, deadly []*cell
 	for _, c := range cells {
@@ -70,6 +70,12 @@ func (p *player) play(ctx context.Context, cells []*cell) ([]*facts, []string, e
 	if err := errors.Join(p.Up(), p.settle(ctx, cells)); err != nil {
 		return nil, nil, err
 	}
+	return p.gather(ctx, cells)
+}
+
+// gather reads what became of each cell, and what was broken that belongs to none. The provider is asked last: it must
+// have all that Postgres claims.
+func (p *player) gather(ctx context.Context, cells []*cell) ([]*facts, []string, error) {
 	state, err := readState(ctx, p.DB(), cells...)
 	if err != nil {
 		return nil, nil, err
