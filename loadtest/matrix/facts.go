@@ -15,11 +15,12 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/outcome"
 )
 
-// An unknown effect rests where nobody looks at it for so long: the ones that are only looked for by now come again
-// after five minutes or more. One that is being looked at comes again after 45 seconds at most.
+// An unknown effect rests where the time from its last look to the next is so long: one that is only looked for by now
+// comes again after five minutes or more. What is left of that time says nothing, since a run of all cells takes longer.
 const effectsSQL = `
 select e.run_id, e.state, coalesce(e.hold_reason, '') as hold_reason,
-  e.state = 'unknown' and e.next_check_at > clock_timestamp() + interval '1 minute' as looked_for,
+  e.state = 'unknown' and e.next_check_at > interval '2 minutes' + greatest(e.updated_at,
+    (select max(l.looked_at) from lookups l where l.run_id = e.run_id)) as looked_for,
   coalesce(e.external_id, '') as external_id,
   (select count(*) from effects o where o.external_id = e.external_id and o.operation_id <> e.operation_id) as sharers,
   exists (select from audit_events a where a.run_id = e.run_id and a.detail->>'note' <> '') as noted
