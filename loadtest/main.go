@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/loadtest/crash"
+	"github.com/holdpoint/holdpoint/loadtest/matrix"
 )
 
 func main() {
@@ -22,6 +23,9 @@ func main() {
 func command(ctx context.Context, args []string) int {
 	if len(args) > 0 && args[0] == "crash" {
 		return crash.Command(ctx, args[1:], os.Stdout, os.Stderr)
+	}
+	if len(args) > 0 && args[0] == "matrix" {
+		return matrix.Command(ctx, args[1:], os.Stdout, os.Stderr)
 	}
 	opts, err := parseFlags(args)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 // mainPackage is the program under test.
 const mainPackage = "github.com/holdpoint/holdpoint/services/holdpoint"
 
-// build makes the program with its crash boundaries armed, and returns its path.
-func build(ctx context.Context, dir string) (string, error) {
+// Build makes the program with its crash boundaries armed, and returns its path.
+func Build(ctx context.Context, dir string) (string, error) {
 	binary := filepath.Join(dir, "holdpoint")
 	args := []string{"build", "-buildvcs=false", "-tags", "holdpoint_crash", "-o", binary, mainPackage}
 	if output, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {

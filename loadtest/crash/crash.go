@@ -92,12 +92,9 @@ func parse(args []string, output io.Writer) (options, error) {
 // run does it all, in a directory that is thrown away unless something broke.
 func run(ctx context.Context, opts options, progress io.Writer) (r *report, err error) {
 	began := time.Now()
-	dir, err := os.MkdirTemp("/var/tmp", "holdpoint-crash-")
+	dir, err := MakeDir()
 	if err != nil {
-		return nil, fmt.Errorf("make a directory for the suite: %w", err)
-	}
-	if err := os.Chmod(dir, 0o711); err != nil { // Postgres may run under another account
-		return nil, fmt.Errorf("open the suite's directory to Postgres: %w", err)
+		return nil, err
 	}
 	defer func() {
 		if err == nil && r.held() && !opts.keep {
@@ -137,7 +134,7 @@ func (s *suite) say(format string, args ...any) { fmt.Fprintf(s.progress, format
 // prepare builds the program and chooses the cases.
 func (s *suite) prepare(ctx context.Context, dir string) (err error) {
 	if s.binary = s.opts.binary; s.binary == "" {
-		if s.binary, err = build(ctx, dir); err != nil {
+		if s.binary, err = Build(ctx, dir); err != nil {
 			return err
 		}
 	}

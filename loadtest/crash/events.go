@@ -27,11 +27,14 @@ const (
 
 // proposal changes the trial's contact in a way that the rules let through.
 func (t *trial) proposal(city string) string {
+	return contactProposal(cmp.Or(t.action, contactUpdate), t.contact, city)
+}
+
+func contactProposal(action, contact, city string) string {
 	return fmt.Sprintf(`{"action_type":%q,"target":{"system":"crm","record_id":%q},`+
 		`"proposed_change":{"fields":{"city":%q}},"current_version":"1",`+
 		`"evidence":[{"source":"crm","version":"1","observed_at":%q}],`+
-		`"workflow_version":"crm-enrichment@3"}`,
-		cmp.Or(t.action, contactUpdate), t.contact, city, started.Format(time.RFC3339))
+		`"workflow_version":"crm-enrichment@3"}`, action, contact, city, started.Format(time.RFC3339))
 }
 
 // refund is of more than a person need not be asked for.
@@ -81,18 +84,18 @@ var client = &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
 
 // post sends one request to intake, again and again until it is answered: a sender whose connection broke knows
 // nothing, and sends the same again (K3).
-func (t *trial) post(ctx context.Context, path string, header map[string]string, body []byte) (a answer, err error) {
+func (w *world) post(ctx context.Context, path string, header map[string]string, body []byte) (a answer, err error) {
 	err = poll(ctx, "intake to answer "+path, func() (bool, error) {
-		a, err = t.postOnce(ctx, path, header, body)
+		a, err = w.postOnce(ctx, path, header, body)
 		return err == nil && a.status != http.StatusServiceUnavailable, ctx.Err()
 	})
 	return a, err
 }
 
-func (t *trial) postOnce(
+func (w *world) postOnce(
 	ctx context.Context, path string, header map[string]string, body []byte,
 ) (a answer, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+t.intakeAddr+path, bytes.NewReader(body))
+	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+w.intakeAddr+path, bytes.NewReader(body))
 	if err != nil {
 		return a, err
 	}
@@ -116,12 +119,17 @@ func (t *trial) postOnce(
 
 // deliver hands in the event over HTTP.
 func (t *trial) deliver(ctx context.Context) error {
-	a, err := t.post(ctx, "/v1/sources/"+t.source()+"/events", map[string]string{"Idempotency-Key": t.key}, t.event())
+	a, err := t.handIn(ctx, t.source(), t.key, t.event())
+	t.answers = append(t.answers, a.Result)
+	return err
+}
+
+func (w *world) handIn(ctx context.Context, source, key string, body []byte) (answer, error) {
+	a, err := w.post(ctx, "/v1/sources/"+source+"/events", map[string]string{"Idempotency-Key": key}, body)
 	if err == nil && a.status != http.StatusAccepted && a.status != http.StatusOK {
 		err = fmt.Errorf("intake refused an event: HTTP %d %s: %s", a.status, a.Code, a.Detail)
 	}
-	t.answers = append(t.answers, a.Result)
-	return err
+	return a, err
 }
 
 // deliverByNATS hands in a copy under a message id of its own, as an integrator does that forgot it had sent the

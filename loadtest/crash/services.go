@@ -21,7 +21,7 @@ var serviceNames = []string{
 }
 
 func (w *world) startServices(ctx context.Context) (err error) {
-	if err := writeSettings(example, filepath.Join(w.dir, "config")); err != nil {
+	if err := WriteSettings(example, filepath.Join(w.dir, "config"), w.edits); err != nil {
 		return err
 	}
 	if w.intakeAddr, err = freeAddr(); err != nil {

@@ -21,8 +21,8 @@ const (
 	ackWait     = "2s"
 )
 
-// edit changes one place of the example configuration.
-type edit struct{ file, find, replace string }
+// Edit changes one place of the example configuration: what it finds in files of that name becomes what replaces it.
+type Edit struct{ File, Find, Replace string }
 
 // The blind action is the example's change of a contact, but for a look at the target before the write. With one, a
 // sender that comes late finds the target changed and does not get as far as its last fence check, which is what
@@ -44,7 +44,7 @@ const (
 	brieflyRevised = "payment.refund.brief"
 )
 
-var edits = []edit{
+var edits = []Edit{
 	{"actions.yaml", "\nactions:\n", `
 actions:
   - type: crm.contact.blind_update
@@ -198,9 +198,9 @@ connectors:
 	{"sources.yaml", "max_lifetime: 10m", "max_lifetime: 5s"},
 }
 
-// writeSettings makes a configuration directory from the example's, with short times. It fails where the example
+// WriteSettings makes a configuration directory from the example's, with short times. It fails where the example
 // has changed so that a time is not found: a suite with long leases would pass by never getting anywhere.
-func writeSettings(example fs.FS, dir string) error {
+func WriteSettings(example fs.FS, dir string, edits []Edit) error {
 	found := make([]bool, len(edits))
 	err := fs.WalkDir(example, ".", func(name string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
@@ -210,7 +210,7 @@ func writeSettings(example fs.FS, dir string) error {
 		if err != nil {
 			return err
 		}
-		text := shorten(string(content), filepath.Base(name), found)
+		text := shorten(string(content), filepath.Base(name), edits, found)
 		target := filepath.Join(dir, filepath.FromSlash(name))
 		if err := os.MkdirAll(filepath.Dir(target), 0o755); err != nil {
 			return err
@@ -222,18 +222,18 @@ func writeSettings(example fs.FS, dir string) error {
 	}
 	for i, ok := range found {
 		if !ok {
-			return fmt.Errorf("the example configuration has no %q in %s any more; change the crash suite's edits",
-				edits[i].find, edits[i].file)
+			return fmt.Errorf("the example configuration has no %q in %s any more; change the edits",
+				edits[i].Find, edits[i].File)
 		}
 	}
 	return nil
 }
 
-func shorten(text, file string, found []bool) string {
+func shorten(text, file string, edits []Edit, found []bool) string {
 	for i, e := range edits {
-		if e.file == file && strings.Contains(text, e.find) {
+		if e.File == file && strings.Contains(text, e.Find) {
 			found[i] = true
-			text = strings.ReplaceAll(text, e.find, e.replace)
+			text = strings.ReplaceAll(text, e.Find, e.Replace)
 		}
 	}
 	return text

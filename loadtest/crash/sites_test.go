@@ -215,7 +215,7 @@ func TestSettings(t *testing.T) {
 	t.Run("AreTheExampleWithShortTimes", func(t *testing.T) {
 		t.Parallel()
 		dir := filepath.Join(t.TempDir(), "config")
-		require.NoError(t, writeSettings(example, dir))
+		require.NoError(t, WriteSettings(example, dir, edits))
 		loaded, err := config.LoadDir(dir)
 		require.NoError(t, err)
 		for _, c := range loaded.Tenants[0].Connectors {

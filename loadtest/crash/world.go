@@ -9,6 +9,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,6 +38,7 @@ const startPatience = 90 * time.Second
 type world struct {
 	dir, binary string
 	flow        *flow
+	edits       []Edit // of the example configuration
 	log         *slog.Logger
 
 	postgres *postgres.Server
@@ -59,9 +61,11 @@ type world struct {
 	closers    []func()
 }
 
-// newWorld starts everything and waits until it works. Close it, also after an error.
-func newWorld(ctx context.Context, dir, binary string, f *flow, log *slog.Logger) (*world, error) {
-	w := &world{dir: dir, binary: binary, flow: f, log: log, proxies: map[string]*proxy{}, services: map[string]*process{}}
+// newWorld starts everything, with more edits of the configuration after the suite's own, and waits until it works. Close it,
+// also after an error.
+func newWorld(ctx context.Context, dir, binary string, f *flow, log *slog.Logger, more ...Edit) (*world, error) {
+	w := &world{dir: dir, binary: binary, flow: f, edits: slices.Concat(edits, more), log: log,
+		proxies: map[string]*proxy{}, services: map[string]*process{}}
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	for _, start := range []func(context.Context) error{
