@@ -112,7 +112,12 @@ func TestJourneyEndsInTheSameRowsWhateverFallsOver(t *testing.T) {
 // journey in its own way, all in one world at the same time.
 func TestJourneyEndsInTheSameRowsWhateverTheProviderDoes(t *testing.T) {
 	t.Parallel()
-	w := world.New(t)
+	// A provider that fails every first attempt would have the breaker let one effect go at a time, and the journey last for minutes.
+	w := world.New(t, world.WithConfig(func(c *config.Config) {
+		for _, k := range c.Tenants[0].Connectors {
+			k.Breaker.Failures = 0
+		}
+	}))
 	accepting := []sandbox.Fault{
 		{Kind: sandbox.AcceptThenHang}, {Kind: sandbox.AcceptThenReset}, {Kind: sandbox.ErrorAfterAccept, Status: 503},
 		{Kind: sandbox.ErrorAfterAccept, Status: 500}, {Kind: sandbox.TruncateBody},
