@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/nats-io/nats.go/jetstream"
 )
@@ -16,7 +17,8 @@ const (
 
 // markStream has no consumer: its last message is read. It outlasts every backup of Postgres.
 func markStream() Stream {
-	return Stream{Name: MarkStream, Subjects: []string{markSubject}, Retention: Limits, DiscardOld: true, MaxBytes: mebibyte}
+	return Stream{Name: MarkStream, Subjects: []string{markSubject}, Retention: Limits, DiscardOld: true, MaxBytes: mebibyte,
+		Duplicates: time.Minute}
 }
 
 // Mark stores a mark. It is stored when the error is nil, and may be otherwise.

@@ -30,7 +30,7 @@ func change(t *testing.T, e world.Event) (p contracts.Proposal) {
 // The whole way, against the real services, their database and their broker.
 func TestEndToEnd(t *testing.T) {
 	t.Parallel()
-	w := world.New(t, world.WithReplicas(ledger.Approval, 0), world.WithReplicas(ledger.Reconciler, 0))
+	w := world.New(t, world.WithReplicas(ledger.Approval, 0))
 	c, err := client.New(client.Config{BaseURL: w.URL(), APIKey: roster.DemoKey})
 	require.NoError(t, err)
 	// await is a context for one case.
