@@ -2,7 +2,8 @@
 
 -- +goose Up
 -- What the approved intent moves, where it has an amount and a currency: of its row alone, and from nobody's word but the intent's.
--- It is kept when the effect stops being under way, so that a sum over a hundred thousand of them reads no intents.
+-- It is kept when the effect stops being under way, so that a sum over a hundred thousand of them reads no intents. What its provider
+-- has done, and whose target is only to be read, is not at risk: that is every update that goes well.
 alter table effects
   add column risk_amount   numeric,
   add column risk_currency text;
@@ -22,7 +23,8 @@ begin
 end $$;
 -- +goose StatementEnd
 create trigger effects_amount_at_risk before update of state on effects for each row
-  when (new.state in ('unknown', 'held', 'accepted') and old.state not in ('unknown', 'held', 'accepted'))
+  when ((new.state in ('unknown', 'held') or new.state = 'accepted' and new.succeeded_at is null) and new.risk_currency is null
+    and new.state <> old.state)
   execute function keep_amount_at_risk();
 update effects e set risk_amount = (c.change ->> 'amount')::numeric, risk_currency = c.change ->> 'currency'
 from intents n, lateral (select convert_from(n.canonical, 'UTF8')::json #> '{actions,0,proposed_change}' as change) c

@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
-	"os"
 	"regexp"
 	"slices"
 	"time"
@@ -20,11 +18,9 @@ import (
 
 // options are the command line.
 type options struct {
-	flow                 *flow
-	jsonFile, binary     string
-	only                 *regexp.Regexp // nil: all cases
-	short, verbose, keep bool
-	seed                 uint64
+	Options
+	flow *flow
+	only *regexp.Regexp // nil: all cases
 }
 
 // Patience of the suite. A case is over in seconds, its healing in most of a minute: an effect that the reconciler
@@ -43,18 +39,7 @@ func Command(ctx context.Context, args []string, out, progress io.Writer) int {
 		fmt.Fprintln(progress, "loadtest crash:", err)
 		return 2
 	}
-	r, err := run(ctx, opts, progress)
-	if err == nil {
-		err = r.write(out, opts.jsonFile)
-	}
-	if err != nil {
-		fmt.Fprintln(progress, "loadtest crash:", err)
-		return 1
-	}
-	if !r.held() {
-		return 1
-	}
-	return 0
+	return Run("crash", &opts.Options, out, progress, func(dir string) (Report, error) { return run(ctx, opts, dir, progress) })
 }
 
 func parse(args []string, output io.Writer) (options, error) {
@@ -63,14 +48,9 @@ func parse(args []string, output io.Writer) (options, error) {
 	flags := flag.NewFlagSet("loadtest crash", flag.ContinueOnError)
 	flags.SetOutput(output)
 	flags.StringVar(&flow, "flow", autoFlow.name, "auto: routed by policy alone; review: decided by people")
-	flags.StringVar(&o.jsonFile, "json", "", "`file` for the report as JSON")
-	flags.BoolVar(&o.short, "short", false,
-		"a sample, drawn from --seed: of auto it covers every service and kind, of review every boundary")
-	flags.Uint64Var(&o.seed, "seed", 0, "what --short draws from; 0 takes a new one, which is printed")
+	o.Flags(flags, "a sample, drawn from --seed: of auto it covers every service and kind, of review every boundary",
+		"print each case as it ends, and how it went")
 	flags.StringVar(&only, "only", "", "run the cases that this `pattern` matches, such as dispatcher/lease@mid")
-	flags.StringVar(&o.binary, "binary", "", "`file` built with the tag holdpoint_crash; default: build it")
-	flags.BoolVar(&o.verbose, "verbose", false, "print each case as it ends, and how it went")
-	flags.BoolVar(&o.keep, "keep", false, "keep the logs of all processes also where nothing broke")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -83,31 +63,18 @@ func parse(args []string, output io.Writer) (options, error) {
 			return o, fmt.Errorf("--only: %w", err)
 		}
 	}
-	if o.seed == 0 {
-		o.seed = rand.Uint64N(1_000_000) + 1
-	}
+	o.Draw()
 	return o, nil
 }
 
-// run does it all, in a directory that is thrown away unless something broke.
-func run(ctx context.Context, opts options, progress io.Writer) (r *report, err error) {
+// run does it all in a directory.
+func run(ctx context.Context, opts options, dir string, progress io.Writer) (*report, error) {
 	began := time.Now()
-	dir, err := MakeDir()
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err == nil && r.held() && !opts.keep {
-			_ = os.RemoveAll(dir)
-		} else {
-			fmt.Fprintf(progress, "The logs of all processes are in %s.\n", dir)
-		}
-	}()
 	s := &suite{opts: opts, progress: progress, prefix: uuid.NewString()[:8], results: map[string]string{}}
 	if err := s.prepare(ctx, dir); err != nil {
 		return nil, err
 	}
-	r, err = s.play(ctx, dir)
+	r, err := s.play(ctx, dir)
 	if err == nil {
 		r.Seconds = time.Since(began).Seconds()
 	}
@@ -133,7 +100,7 @@ func (s *suite) say(format string, args ...any) { fmt.Fprintf(s.progress, format
 
 // prepare builds the program and chooses the cases.
 func (s *suite) prepare(ctx context.Context, dir string) (err error) {
-	if s.binary = s.opts.binary; s.binary == "" {
+	if s.binary = s.opts.Binary; s.binary == "" {
 		if s.binary, err = Build(ctx, dir); err != nil {
 			return err
 		}
@@ -147,9 +114,9 @@ func (s *suite) prepare(ctx context.Context, dir string) (err error) {
 		return err
 	}
 	s.sites, s.cases = f.reaches(all), f.casesOf(all)
-	if s.opts.short {
-		s.say("A sample of the cases, drawn from --seed %d.", s.opts.seed)
-		s.cases = f.short(s.cases, kindsOf(all), s.opts.seed)
+	if s.opts.Short {
+		s.say("A sample of the cases, drawn from --seed %d.", s.opts.Seed)
+		s.cases = f.short(s.cases, kindsOf(all), s.opts.Seed)
 	}
 	if s.opts.only != nil {
 		s.cases = slices.DeleteFunc(s.cases, func(c testCase) bool { return !s.opts.only.MatchString(c.String()) })
@@ -157,7 +124,7 @@ func (s *suite) prepare(ctx context.Context, dir string) (err error) {
 	if len(s.cases) == 0 {
 		return errors.New("no case is left to run")
 	}
-	if s.opts.short || s.opts.only != nil {
+	if s.opts.Short || s.opts.only != nil {
 		s.sites = slices.DeleteFunc(s.sites, func(site fault.Site) bool {
 			return !slices.ContainsFunc(s.cases, func(c testCase) bool { return c.site == site.String() })
 		})
@@ -168,7 +135,7 @@ func (s *suite) prepare(ctx context.Context, dir string) (err error) {
 // play runs the cases one after the other, waits until all that they left behind has come to rest, and judges.
 func (s *suite) play(ctx context.Context, dir string) (*report, error) {
 	level := slog.LevelError
-	if s.opts.verbose {
+	if s.opts.Verbose {
 		level = slog.LevelWarn
 	}
 	log := slog.New(slog.NewTextHandler(s.progress, &slog.HandlerOptions{Level: level}))
@@ -222,7 +189,7 @@ func (s *suite) try(ctx context.Context, w *world, c testCase, n int) bool {
 		s.say("FAILED  %s: %v", c, err)
 	} else {
 		s.results[c.String()] = ""
-		if s.opts.verbose {
+		if s.opts.Verbose {
 			s.say("%5.1f s  %s  %s", time.Since(began).Seconds(), c, t.struck)
 		}
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"os"
 	"strings"
 	"sync"
 
@@ -108,16 +107,4 @@ func (d *Death) Struck() (bool, error) {
 		return false, fmt.Errorf("%s ended with %s where a SIGKILL was due", d.p.name, statusText(d.p.status))
 	}
 	return true, nil
-}
-
-// MakeDir makes the directory of a run.
-func MakeDir() (string, error) {
-	dir, err := os.MkdirTemp("/var/tmp", "holdpoint-crash-")
-	if err != nil {
-		return "", fmt.Errorf("make a directory for the suite: %w", err)
-	}
-	if err := os.Chmod(dir, 0o711); err != nil { // Postgres may run under another account
-		return "", fmt.Errorf("open the suite's directory to Postgres: %w", err)
-	}
-	return dir, nil
 }

@@ -3,9 +3,7 @@ package crash
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 )
@@ -42,7 +40,7 @@ type sideReport struct {
 }
 
 func (s *suite) report(found findings, is facts, missing []string) *report {
-	r := &report{Flow: s.opts.flow.name, Short: s.opts.short, Seed: s.opts.seed, Sites: len(s.sites), Cases: len(s.cases),
+	r := &report{Flow: s.opts.flow.name, Short: s.opts.Short, Seed: s.opts.Seed, Sites: len(s.sites), Cases: len(s.cases),
 		Runs: len(is.runs), DuplicateWrites: found.duplicateWrites, LostRuns: found.lostRuns,
 		UnauthorisedEffects: found.unauthorisedEffects, UnreachedSites: len(missing), WaitStatuses: s.statuses,
 		Unreached: append([]string{}, missing...), Broken: append([]string{}, found.broken...)} // lists, not null
@@ -64,34 +62,22 @@ func (s *suite) report(found findings, is facts, missing []string) *report {
 	return r
 }
 
-// held reports whether every promise was kept and every boundary reached.
-func (r *report) held() bool {
+// Held reports whether every promise was kept and every boundary reached.
+func (r *report) Held() bool {
 	return r.DuplicateWrites+r.LostRuns+r.UnauthorisedEffects+r.UnreachedSites+len(r.Broken) == 0
 }
 
-// write prints the report and, where a file is named, stores the JSON.
-func (r *report) write(out io.Writer, file string) error {
-	if _, err := io.WriteString(out, r.text()); err != nil {
-		return fmt.Errorf("print the report: %w", err)
-	}
-	if file == "" {
-		return nil
-	}
+// Document is the report as JSON.
+func (r *report) Document() ([]byte, error) {
 	document, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return fmt.Errorf("encode the report: %w", err)
-	}
-	if err := os.WriteFile(file, append(document, '\n'), 0o644); err != nil {
-		return fmt.Errorf("store the report: %w", err)
-	}
-	return nil
+	return append(document, '\n'), err
 }
 
 // columns are the sides in the order of the table.
 var columns = []string{before, after, mid, accepted, stopped, wiped}
 
-// text is the report for people.
-func (r *report) text() string {
+// Text is the report for people.
+func (r *report) Text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%-28s %-16s", "boundary", "kind")
 	for _, side := range columns {
@@ -113,7 +99,7 @@ func (r *report) text() string {
 		fmt.Fprintf(&b, "%-14s"+format+"\n", append([]any{name}, args...)...)
 	}
 	line("Boundaries", "%d, %d never reached", r.Sites, r.UnreachedSites)
-	line("Cases", "%d, %d runs, %.0f s%s", r.Cases, r.Runs, r.Seconds, r.origin())
+	line("Cases", "%d, %d runs, %.0f s%s", r.Cases, r.Runs, r.Seconds, Origin(r.Short, r.Seed))
 	for _, status := range slices.Sorted(maps.Keys(r.WaitStatuses)) {
 		line("Ended with", "%s: %d", status, r.WaitStatuses[status])
 	}
@@ -126,17 +112,10 @@ func (r *report) text() string {
 	for _, site := range r.Unreached {
 		line("UNREACHED", "%s", site)
 	}
-	if r.held() {
+	if r.Held() {
 		line("Verdict", "every promise held")
 	}
 	return b.String()
-}
-
-func (r *report) origin() string {
-	if !r.Short {
-		return ""
-	}
-	return fmt.Sprintf(", drawn from --seed %d", r.Seed)
 }
 
 // String is one cell of the table.

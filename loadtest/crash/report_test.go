@@ -18,7 +18,7 @@ func TestReport(t *testing.T) {
 	setup := func() *suite {
 		site := fault.Site{Service: "policy", Name: "decide", Kind: fault.KindCommit}
 		return &suite{sites: []fault.Site{site}, cases: autoFlow.casesOf([]fault.Site{site}), results: map[string]string{},
-			statuses: map[string]int{"signal: killed": 2}, opts: options{flow: autoFlow, short: true, seed: 42}}
+			statuses: map[string]int{"signal: killed": 2}, opts: options{flow: autoFlow, Options: Options{Short: true, Seed: 42}}}
 	}
 
 	t.Run("JSONHasTheNamesThatOtherToolsRead", func(t *testing.T) {
@@ -27,7 +27,7 @@ func TestReport(t *testing.T) {
 		var out bytes.Buffer
 		found := findings{duplicateWrites: 1, lostRuns: 2, unauthorisedEffects: 3}
 		r := setup().report(found, facts{runs: make([]runFact, 4)}, []string{"policy/decide"})
-		require.NoError(t, r.write(&out, file))
+		require.NoError(t, write(&out, r, file))
 		content, err := os.ReadFile(file)
 		require.NoError(t, err)
 		var read map[string]any
@@ -67,7 +67,7 @@ func TestReport(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			require.Equal(t, c.held, setup().report(c.found, facts{}, c.missing).held())
+			require.Equal(t, c.held, setup().report(c.found, facts{}, c.missing).Held())
 		})
 	}
 }
@@ -79,10 +79,10 @@ func TestCommandLine(t *testing.T) {
 		t.Parallel()
 		o, err := parse([]string{"--flow", "auto", "--short"}, io.Discard)
 		require.NoError(t, err)
-		require.NotZero(t, o.seed)
+		require.NotZero(t, o.Seed)
 		o, err = parse([]string{"--seed", "9"}, io.Discard)
 		require.NoError(t, err)
-		require.EqualValues(t, 9, o.seed)
+		require.EqualValues(t, 9, o.Seed)
 	})
 
 	for name, args := range map[string][]string{

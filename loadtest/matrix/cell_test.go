@@ -76,7 +76,7 @@ func TestCommandLine(t *testing.T) {
 	t.Parallel()
 	o, err := parse([]string{"--short"}, io.Discard)
 	require.NoError(t, err)
-	require.NotZero(t, o.seed)
+	require.NotZero(t, o.Seed)
 	for _, args := range [][]string{{"--only", "nothing/like/that"}, {"--worlds", "0"}, {"--what"}} {
 		require.Equal(t, 2, Command(t.Context(), args, io.Discard, io.Discard), args)
 	}

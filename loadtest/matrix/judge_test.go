@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/holdpoint/holdpoint/loadtest/crash"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 	"github.com/holdpoint/holdpoint/pkg/outcome"
 )
@@ -167,21 +168,21 @@ func TestReport(t *testing.T) {
 	of := func(plant func(*facts)) *report {
 		f := sentAgain()
 		plant(f)
-		return newReport(options{seed: 7}, []group{{cells: []*cell{{profile: p, fault: m}}, became: []*facts{f}}})
+		return newReport(options{Options: crash.Options{Seed: 7}}, []group{{cells: []*cell{{profile: p, fault: m}}, became: []*facts{f}}})
 	}
 
-	require.True(t, of(func(*facts) {}).held())
+	require.True(t, of(func(*facts) {}).Held())
 	for name, plant := range map[string]func(*facts){
 		"duplicate":  func(f *facts) { f.written = append(f.written, "upd_2") },
 		"blind":      func(f *facts) { f.lookups = nil },
 		"unresolved": func(f *facts) { f.state = ledger.EffectSending },
 	} {
 		r := of(plant)
-		require.False(t, r.held(), name)
-		require.Contains(t, r.text(), "create_lookup/accept_then_reset/none (seed 7): ", name)
-		require.Contains(t, r.text(), "repeat it with --only 'create_lookup/accept_then_reset/none'", name)
+		require.False(t, r.Held(), name)
+		require.Contains(t, r.Text(), "create_lookup/accept_then_reset/none (seed 7): ", name)
+		require.Contains(t, r.Text(), "repeat it with --only 'create_lookup/accept_then_reset/none'", name)
 	}
-	document, err := of(func(*facts) {}).document()
+	document, err := of(func(*facts) {}).Document()
 	require.NoError(t, err)
 	var read struct {
 		Cells           int          `json:"cells"`
@@ -196,5 +197,5 @@ func TestReport(t *testing.T) {
 	require.Equal(t, "create_lookup", read.ByCell[0].Profile)
 
 	stray := newReport(options{}, []group{{broken: []string{"the provider has a write of op1-x, which belongs to no cell"}}})
-	require.False(t, stray.held())
+	require.False(t, stray.Held())
 }

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"time"
@@ -19,10 +18,9 @@ import (
 
 // options are the command line.
 type options struct {
-	jsonFile, binary, only string
-	short, verbose, keep   bool
-	seed                   uint64
-	worlds                 int
+	crash.Options
+	only   string
+	worlds int
 }
 
 // shortCells is the size of the sample of --short.
@@ -35,38 +33,22 @@ func Command(ctx context.Context, args []string, out, progress io.Writer) int {
 		fmt.Fprintln(progress, "loadtest matrix:", err)
 		return 2
 	}
-	r, err := run(ctx, opts, progress)
-	if err == nil {
-		err = r.write(out, opts.jsonFile)
-	}
-	if err != nil {
-		fmt.Fprintln(progress, "loadtest matrix:", err)
-		return 1
-	}
-	if !r.held() {
-		return 1
-	}
-	return 0
+	return crash.Run("matrix", &opts.Options, out, progress, func(dir string) (crash.Report, error) {
+		return run(ctx, opts, dir, progress)
+	})
 }
 
 func parse(args []string, output io.Writer) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("loadtest matrix", flag.ContinueOnError)
 	flags.SetOutput(output)
-	flags.StringVar(&o.jsonFile, "json", "", "`file` for the report as JSON")
-	flags.BoolVar(&o.short, "short", false, "a sample, drawn from --seed, with every profile, fault and death")
-	flags.Uint64Var(&o.seed, "seed", 0, "what --short draws from; 0 takes a new one, which is printed")
+	o.Flags(flags, "a sample, drawn from --seed, with every profile, fault and death", "print each death as it comes")
 	flags.StringVar(&o.only, "only", "", "run the cells of this `PROFILE/FAULT/DEATH` alone; a part that is * or left out is any")
-	flags.StringVar(&o.binary, "binary", "", "`file` built with the tag holdpoint_crash; default: build it")
 	flags.IntVar(&o.worlds, "worlds", 1, "worlds to share the cells; most of a cell's time is waiting")
-	flags.BoolVar(&o.verbose, "verbose", false, "print each death as it comes")
-	flags.BoolVar(&o.keep, "keep", false, "keep the logs of all processes also where nothing broke")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	if o.seed == 0 {
-		o.seed = rand.Uint64N(1_000_000) + 1
-	}
+	o.Draw()
 	if o.worlds < 1 {
 		return o, fmt.Errorf("--worlds %d is fewer than one", o.worlds)
 	}
@@ -81,35 +63,24 @@ func choose(o options) []*cell {
 	switch {
 	case o.only != "":
 		return matching(all(), o.only)
-	case o.short:
-		return sample(all(), o.seed, shortCells)
+	case o.Short:
+		return sample(all(), o.Seed, shortCells)
 	}
 	return all()
 }
 
-// run does it all, in a directory that is thrown away unless something broke.
-func run(ctx context.Context, opts options, progress io.Writer) (r *report, err error) {
+// run does it all in a directory.
+func run(ctx context.Context, opts options, dir string, progress io.Writer) (_ *report, err error) {
 	began := time.Now()
-	dir, err := crash.MakeDir()
-	if err != nil {
-		return nil, err
-	}
-	defer func() {
-		if err == nil && r.held() && !opts.keep {
-			_ = os.RemoveAll(dir)
-		} else {
-			fmt.Fprintf(progress, "The logs of all processes are in %s.\n", dir)
-		}
-	}()
-	if opts.binary == "" {
-		if opts.binary, err = crash.Build(ctx, dir); err != nil {
+	if opts.Binary == "" {
+		if opts.Binary, err = crash.Build(ctx, dir); err != nil {
 			return nil, err
 		}
 	}
 	cells := choose(opts)
 	name(cells, uuid.NewString()[:8])
-	if opts.short {
-		fmt.Fprintf(progress, "A sample of the cells, drawn from --seed %d.\n", opts.seed)
+	if opts.Short {
+		fmt.Fprintf(progress, "A sample of the cells, drawn from --seed %d.\n", opts.Seed)
 	}
 	groups := make([]group, min(opts.worlds, len(cells)))
 	for i, c := range cells {
@@ -125,7 +96,7 @@ func run(ctx context.Context, opts options, progress io.Writer) (r *report, err 
 	if err := playing.Wait(); err != nil {
 		return nil, err
 	}
-	r = newReport(opts, groups)
+	r := newReport(opts, groups)
 	r.Seconds = time.Since(began).Seconds()
 	return r, nil
 }
@@ -143,12 +114,12 @@ func (g *group) play(ctx context.Context, opts options, dir string, progress io.
 		return fmt.Errorf("make a directory for a world: %w", err)
 	}
 	log := slog.New(slog.NewTextHandler(progress, &slog.HandlerOptions{Level: slog.LevelError}))
-	w, err := crash.Open(ctx, dir, opts.binary, log, edits()...)
+	w, err := crash.Open(ctx, dir, opts.Binary, log, edits()...)
 	if err != nil {
 		return err
 	}
 	defer w.Close()
-	p := &player{World: w, progress: progress, verbose: opts.verbose}
+	p := &player{World: w, progress: progress, verbose: opts.Verbose}
 	g.became, g.broken, err = p.play(ctx, g.cells)
 	return err
 }

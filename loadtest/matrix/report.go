@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
-	"os"
 	"slices"
 	"strings"
+
+	"github.com/holdpoint/holdpoint/loadtest/crash"
 )
 
 // report is the outcome of a run. Its exported members are the JSON document, whose names other tools read.
@@ -48,7 +48,7 @@ type cellReport struct {
 
 // newReport judges each cell by its facts, and adds it up.
 func newReport(opts options, groups []group) *report {
-	r := &report{Short: opts.short, Seed: opts.seed, Broken: []string{}} // a list, not null
+	r := &report{Short: opts.Short, Seed: opts.Seed, Broken: []string{}} // a list, not null
 	for _, g := range groups {
 		r.Broken = append(r.Broken, g.broken...)
 		for i, c := range g.cells {
@@ -76,7 +76,7 @@ func (r *report) add(opts options, c *cell, f *facts) {
 	r.Deaths += count(f.struck)
 	r.Unreached += count(c.death.site != "" && !f.struck)
 	for _, broken := range v.broken {
-		r.Broken = append(r.Broken, fmt.Sprintf("%s (seed %d): %s; repeat it with --only '%s'", c, opts.seed, broken, c))
+		r.Broken = append(r.Broken, fmt.Sprintf("%s (seed %d): %s; repeat it with --only '%s'", c, opts.Seed, broken, c))
 	}
 }
 
@@ -87,29 +87,11 @@ func count(is bool) int {
 	return 0
 }
 
-// held reports whether every promise was kept.
-func (r *report) held() bool { return r.DuplicateWrites+r.BlindResends+r.Unresolved+len(r.Broken) == 0 }
+// Held reports whether every promise was kept.
+func (r *report) Held() bool { return r.DuplicateWrites+r.BlindResends+r.Unresolved+len(r.Broken) == 0 }
 
-// write prints the report and, where a file is named, stores the JSON.
-func (r *report) write(out io.Writer, file string) error {
-	if _, err := io.WriteString(out, r.text()); err != nil {
-		return fmt.Errorf("print the report: %w", err)
-	}
-	if file == "" {
-		return nil
-	}
-	document, err := r.document()
-	if err != nil {
-		return fmt.Errorf("encode the report: %w", err)
-	}
-	if err := os.WriteFile(file, document, 0o644); err != nil {
-		return fmt.Errorf("store the report: %w", err)
-	}
-	return nil
-}
-
-// document is the report as JSON. Each cell has a line to itself: a kept report of all cells is read by people, too.
-func (r *report) document() ([]byte, error) {
+// Document is the report as JSON. Each cell has a line to itself: a kept report of all cells is read by people, too.
+func (r *report) Document() ([]byte, error) {
 	document, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
 		return nil, err
@@ -128,8 +110,8 @@ func (r *report) document() ([]byte, error) {
 // row is one line of the table: all deaths of one profile with one fault.
 type row struct{ cells, writes, duplicates, blind, operator, unresolved int }
 
-// text is the report for people.
-func (r *report) text() string {
+// Text is the report for people.
+func (r *report) Text() string {
 	rows := map[string]*row{}
 	var order []string
 	for i := range r.ByCell {
@@ -158,7 +140,7 @@ func (r *report) text() string {
 	line := func(name, format string, args ...any) {
 		fmt.Fprintf(&b, "%-12s"+format+"\n", append([]any{name}, args...)...)
 	}
-	line("Cells", "%d, %.0f s%s", r.Cells, r.Seconds, r.origin())
+	line("Cells", "%d, %.0f s%s", r.Cells, r.Seconds, crash.Origin(r.Short, r.Seed))
 	line("Deaths", "%d, and %d where the fault kept the dispatcher from the boundary", r.Deaths, r.Unreached)
 	line("Writes", "%d, %d made twice", r.Writes, r.DuplicateWrites)
 	line("Resends", "%d made blindly", r.BlindResends)
@@ -166,15 +148,8 @@ func (r *report) text() string {
 	for _, broken := range r.Broken {
 		line("BROKEN", "%s", broken)
 	}
-	if r.held() {
+	if r.Held() {
 		line("Verdict", "every promise held")
 	}
 	return b.String()
-}
-
-func (r *report) origin() string {
-	if !r.Short {
-		return ""
-	}
-	return fmt.Sprintf(", drawn from --seed %d", r.Seed)
 }

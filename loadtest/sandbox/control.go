@@ -105,24 +105,29 @@ func (s *Server) clearFaults(w http.ResponseWriter, _ *http.Request) {
 }
 
 func (s *Server) setPersonality(w http.ResponseWriter, r *http.Request) {
+	changeSystem(s, w, r, "personality", s.personalities, func(p *Personality, system string) error { return p.validate(system) })
+}
+
+// changeSystem stores a setting of the system in the path, where it is valid.
+func changeSystem[T any](s *Server, w http.ResponseWriter, r *http.Request, what string, all map[string]T, validate func(*T, string) error) {
 	system := r.PathValue("system")
 	if system != Payments && system != CRM {
 		respond(w, http.StatusNotFound, notFound("system").view())
 		return
 	}
-	var p Personality
+	var setting T
 	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, controlBody))
 	decoder.DisallowUnknownFields()
-	err := decoder.Decode(&p)
+	err := decoder.Decode(&setting)
 	if err == nil {
-		err = p.validate(system)
+		err = validate(&setting, system)
 	}
 	if err != nil {
-		respond(w, http.StatusBadRequest, badRequest("personality: %v", err).view())
+		respond(w, http.StatusBadRequest, badRequest("%s: %v", what, err).view())
 		return
 	}
 	s.mu.Lock()
-	s.personalities[system] = p
+	all[system] = setting
 	s.mu.Unlock()
 	w.WriteHeader(http.StatusNoContent)
 }

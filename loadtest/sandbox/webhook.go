@@ -215,26 +215,7 @@ func (s *Server) stopping() bool {
 
 // setWebhook changes whom a system tells of its writes.
 func (s *Server) setWebhook(w http.ResponseWriter, r *http.Request) {
-	system := r.PathValue("system")
-	if system != Payments && system != CRM {
-		respond(w, http.StatusNotFound, notFound("system").view())
-		return
-	}
-	var d Destination
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, controlBody))
-	decoder.DisallowUnknownFields()
-	err := decoder.Decode(&d)
-	if err == nil {
-		err = d.validate()
-	}
-	if err != nil {
-		respond(w, http.StatusBadRequest, badRequest("webhook: %v", err).view())
-		return
-	}
-	s.mu.Lock()
-	s.destinations[system] = d
-	s.mu.Unlock()
-	w.WriteHeader(http.StatusNoContent)
+	changeSystem(s, w, r, "webhook", s.destinations, func(d *Destination, _ string) error { return d.validate() })
 }
 
 // tellAgain tells once more of the writes of a reference, with these faults, and answers the statuses of the receiver's answers.

@@ -25,17 +25,11 @@ type GlassReview struct {
 	BrokenAt   time.Time  `json:"broken_at"`
 	ReviewBy   time.Time  `json:"review_by"`
 	Audience   []string   `json:"audience"` // roles of which one may judge
-	Verdict    string     `json:"verdict"`  // GlassRight or GlassWrong; "" while it waits, as are the rest
+	Verdict    string     `json:"verdict"`  // VerdictRight or VerdictWrong; "" while it waits, as are the rest
 	ReviewerID string     `json:"reviewer_id"`
 	Said       string     `json:"reason"`    // by the reviewer
 	JudgedAt   *time.Time `json:"judged_at"` // nil while it waits
 }
-
-// Verdicts of a person about an approval that somebody gave alone.
-const (
-	GlassRight = "right"
-	GlassWrong = "wrong"
-)
 
 // glassView is one row as JSON.
 const glassView = `jsonb_build_object('issuer', b.broken_by_issuer, 'subject', b.broken_by_subject, 'broken_by', b.broken_by_id,
@@ -92,8 +86,8 @@ type GlassJudgement struct {
 	TenantID   string
 	RunID      uuid.UUID
 	ApprovalID uuid.UUID
-	Verdict    string // GlassRight or GlassWrong
-	Reason     string // at most 2,000 characters; needed with GlassWrong
+	Verdict    string // VerdictRight or VerdictWrong
+	Reason     string // at most 2,000 characters; needed with VerdictWrong
 	Channel    string // web or api
 	PageDigest []byte // of the page that was shown, nil through the API (A17)
 	Reviewer   Reviewer

@@ -178,13 +178,13 @@ func TestJudgeGlass(t *testing.T) { // A16
 
 	t.Run("TheFirstVerdictStands", func(t *testing.T) {
 		asked := brokenBy("first", "otto")
-		first := judgement(asked, "nora", ledger.GlassWrong)
+		first := judgement(asked, "nora", ledger.VerdictWrong)
 		for range 2 { // sent again, it is one
 			done, err := b.Approval.JudgeGlass(t.Context(), first)
 			require.NoError(t, err)
 			require.Equal(t, ledger.GlassJudged{Stored: true, Verdict: "wrong", By: "nora", At: done.At}, done)
 		}
-		second, err := b.Approval.JudgeGlass(t.Context(), judgement(asked, "sam", ledger.GlassRight))
+		second, err := b.Approval.JudgeGlass(t.Context(), judgement(asked, "sam", ledger.VerdictRight))
 		require.NoError(t, err)
 		require.False(t, second.Stored)
 		require.Equal(t, "nora", second.By)
@@ -196,9 +196,9 @@ and detail->>'verdict' = 'wrong' and detail->>'broken_by' = 'otto' and run_id = 
 
 	t.Run("NeverByWhoeverApprovedAlone", func(t *testing.T) {
 		asked := brokenBy("own", "otto")
-		_, err := b.Approval.JudgeGlass(t.Context(), judgement(asked, "otto", ledger.GlassRight))
+		_, err := b.Approval.JudgeGlass(t.Context(), judgement(asked, "otto", ledger.VerdictRight))
 		require.ErrorIs(t, err, ledger.ErrOwnGlass)
-		alias := judgement(asked, "another-account", ledger.GlassRight)
+		alias := judgement(asked, "another-account", ledger.VerdictRight)
 		alias.Reviewer.ID = "otto"
 		_, err = b.Approval.JudgeGlass(t.Context(), alias)
 		require.ErrorIs(t, err, ledger.ErrOwnGlass, "by another account of theirs")
@@ -210,12 +210,12 @@ subject = broken_by_subject, reviewer_id = 'x', authority = '{}', reason = '', c
 
 	t.Run("WhatNobodyBrokeIsNotJudged", func(t *testing.T) {
 		asked := b.Asked("whole")[0]
-		_, err := b.Approval.JudgeGlass(t.Context(), judgement(asked, "nora", ledger.GlassRight))
+		_, err := b.Approval.JudgeGlass(t.Context(), judgement(asked, "nora", ledger.VerdictRight))
 		require.ErrorIs(t, err, ledger.ErrNoGlass)
 	})
 
 	t.Run("AWrongOneSaysWhy", func(t *testing.T) {
-		silent := judgement(brokenBy("silent", "otto"), "nora", ledger.GlassWrong)
+		silent := judgement(brokenBy("silent", "otto"), "nora", ledger.VerdictWrong)
 		silent.Reason = " "
 		_, err := b.Approval.JudgeGlass(t.Context(), silent)
 		require.ErrorContains(t, err, "glass_reviews_wrong_said")
@@ -239,7 +239,7 @@ where approval_id = $1`, asked.ApprovalID)
 		require.Len(t, overdue, 1)
 		require.Equal(t, ledger.OverdueGlass{TenantID: ledgertest.Tenant, Count: 1, Approval: asked.ApprovalID, ReviewBy: overdue[0].ReviewBy},
 			overdue[0])
-		_, err = b.Approval.JudgeGlass(t.Context(), judgement(asked, "nora", ledger.GlassRight))
+		_, err = b.Approval.JudgeGlass(t.Context(), judgement(asked, "nora", ledger.VerdictRight))
 		require.NoError(t, err)
 		overdue, err = b.Approval.OverdueGlass(t.Context())
 		require.NoError(t, err)

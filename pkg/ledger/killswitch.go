@@ -61,7 +61,7 @@ func (l *Ledger) SetSwitch(ctx context.Context, s Switch) (epoch int64, err erro
 	}
 	err = l.command(ctx, "set_kill_switch", func(ctx context.Context) error {
 		return l.transaction(ctx, l.site("set_kill_switch"), nil, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", killSwitchLock); err != nil {
+			if err := lockSending(ctx, tx); err != nil {
 				return err
 			}
 			row := tx.QueryRow(ctx, `
@@ -81,6 +81,12 @@ select epoch from raised`, s.Scope, s.Key, s.Closed, s.ChangedBy, s.Reason, seco
 		})
 	})
 	return epoch, err
+}
+
+// lockSending takes alone, until the transaction ends, what leasing and asking leave share.
+func lockSending(ctx context.Context, tx pgx.Tx) error {
+	_, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", killSwitchLock)
+	return err
 }
 
 // Switches reads the kill switches as they are now.

@@ -193,7 +193,7 @@ func TestLostAnswer(t *testing.T) {
 			b.Claim(ledgertest.Proposal("k1"))
 			decide(t, b.Policy, excepted(t, b.Policy, classOf("r", 1), ledgertest.Proposal("k1"))...)
 			arm(0)
-			done, err := l.JudgeSample(t.Context(), judgement(b, "k1", ledger.SampleWrong))
+			done, err := l.JudgeSample(t.Context(), judgement(b, "k1", ledger.VerdictWrong))
 			require.NoError(t, err)
 			require.True(t, done.Stored)
 			require.True(t, done.Stopped)
@@ -207,7 +207,7 @@ func TestLostAnswer(t *testing.T) {
 			b.Vote(broken(a, "otto"))
 			arm(0)
 			done, err := l.JudgeGlass(t.Context(), ledger.GlassJudgement{CommandID: uuid.New(), TenantID: a.Effect.TenantID, RunID: a.Effect.RunID,
-				ApprovalID: a.ApprovalID, Verdict: ledger.GlassRight, Channel: "web",
+				ApprovalID: a.ApprovalID, Verdict: ledger.VerdictRight, Channel: "web",
 				Reviewer: ledger.Reviewer{Issuer: "https://id", Subject: "nora", ID: "nora"}})
 			require.NoError(t, err)
 			require.True(t, done.Stored)

@@ -68,7 +68,7 @@ from moved m join recalls rc on rc.recall_id = $1 and rc.tenant_id = m.tenant_id
 with due as materialized (
   select e.tenant_id, e.run_id, e.revision, e.ordinal from recalls rc join effects e using (tenant_id)
   join intents n using (tenant_id, run_id, intent_hash)
-  where rc.recall_id = $1 and rc.tenant_id = $2 and rc.lifted_at is null and e.open and e.state = $3 and $6 <> '' and ` + coversSQL("rc") + `
+  where rc.recall_id = $1 and rc.tenant_id = $2 and rc.lifted_at is null and e.open and e.state = $3 and ` + coversSQL("rc") + `
   order by e.tenant_id, e.run_id, e.revision, e.ordinal limit $4 for no key update of e skip locked
 )` + movedSQL
 
@@ -113,7 +113,7 @@ func (l *Ledger) StartRecall(ctx context.Context, r Recall) error {
 	}
 	return l.command(ctx, "recall", func(ctx context.Context) error {
 		return l.transaction(ctx, l.site("recall"), nil, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", killSwitchLock); err != nil {
+			if err := lockSending(ctx, tx); err != nil {
 				return err
 			}
 			_, err := tx.Exec(ctx, startRecallSQL, r.ID, r.TenantID, r.ModelName, r.ModelRevision, r.PromptVersion, r.WorkflowVersion,

@@ -122,7 +122,7 @@ func (l *Ledger) LiftRestore(ctx context.Context, id uuid.UUID, by, reason strin
 func (l *Ledger) restore(ctx context.Context, statement string, args ...any) (n int, err error) {
 	err = l.command(ctx, "restore", func(ctx context.Context) error {
 		return l.transaction(ctx, l.site("restore"), nil, func(tx pgx.Tx) error {
-			if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", killSwitchLock); err != nil {
+			if err := lockSending(ctx, tx); err != nil {
 				return err
 			}
 			tag, err := tx.Exec(ctx, statement, args...)

@@ -10,10 +10,10 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Verdicts of a person about a sample.
+// Verdicts of a person about what was done without them: a sample of what a rule let act, or what somebody approved alone.
 const (
-	SampleRight = "right"
-	SampleWrong = "wrong"
+	VerdictRight = "right"
+	VerdictWrong = "wrong"
 )
 
 // Judgement is what a person says of a case that a rule let act (P4).
@@ -110,7 +110,7 @@ func judgeSample(ctx context.Context, tx pgx.Tx, j *Judgement) (done Judged, err
 }
 
 func storeJudged(ctx context.Context, tx pgx.Tx, j *Judgement, class uuid.UUID) error {
-	if j.Verdict == SampleWrong {
+	if j.Verdict == VerdictWrong {
 		why := fmt.Sprintf("sample %s was wrong: %s", j.SampleID, j.Reason)
 		if _, err := tx.Exec(ctx, stoppedSQL, class, j.Reviewer.ID, why); err != nil {
 			return err

@@ -20,6 +20,14 @@ type Loop struct {
 	Once func(ctx context.Context) (again bool, err error)
 }
 
+// WakeUp has the loop that listens to a channel with room for one come at once, or once more where it is at work. It never waits.
+func WakeUp(loop chan<- struct{}) {
+	select {
+	case loop <- struct{}{}:
+	default:
+	}
+}
+
 // errorPause is how long a loop rests after an error, whoever wakes it, so that an outage does not become a storm of
 // queries and log lines.
 const errorPause = time.Second

@@ -18,7 +18,7 @@ func (a *Approval) apiJudgeGlass(w http.ResponseWriter, r *http.Request, who *id
 	if !ok {
 		return
 	}
-	judged, err := a.judgeGlass(r.Context(), who, t, card, glassVerdict{CommandID: commandID(r, who, card.ApprovalID), Verdict: body.Verdict,
+	judged, err := a.judgeGlass(r.Context(), who, t, card, verdict{CommandID: commandID(r, who, card.ApprovalID), Verdict: body.Verdict,
 		Reason: body.Reason})
 	if err != nil {
 		a.failed(w, err)
@@ -30,7 +30,7 @@ func (a *Approval) apiJudgeGlass(w http.ResponseWriter, r *http.Request, who *id
 		a.answer(w, http.StatusOK, answer)
 		return
 	}
-	p := contracts.NewProblem(contracts.CodeNotDecided, judgedBefore(judged))
+	p := contracts.NewProblem(contracts.CodeNotDecided, standsVerdict(judged.By, judged.Verdict))
 	a.write(w, p.Status, contracts.ProblemContentType, struct {
 		*contracts.Problem
 		contracts.GlassJudgementAnswer

@@ -92,7 +92,7 @@ func (a *Approval) apiJudge(w http.ResponseWriter, r *http.Request, who *identit
 		a.answer(w, http.StatusOK, answer)
 		return
 	}
-	p := contracts.NewProblem(contracts.CodeNotDecided, judged.By+" has said "+judged.Verdict+" already; that stands.")
+	p := contracts.NewProblem(contracts.CodeNotDecided, standsVerdict(judged.By, judged.Verdict))
 	a.write(w, p.Status, contracts.ProblemContentType, struct {
 		*contracts.Problem
 		contracts.JudgementAnswer

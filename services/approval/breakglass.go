@@ -2,13 +2,10 @@ package approval
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
 
-	"github.com/google/uuid"
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 
@@ -85,33 +82,14 @@ func (t *tenant) mayJudgeGlass(who *identity, card *ledger.Card) *refusal {
 	return nil
 }
 
-// glassVerdict is what a person says of what somebody approved alone, as a channel received it.
-type glassVerdict struct {
-	CommandID  uuid.UUID
-	Verdict    string
-	Reason     string
-	PageDigest []byte // of the page, nil through the API
-}
-
-func (v *glassVerdict) check() *refusal {
-	switch {
-	case v.Verdict != ledger.GlassRight && v.Verdict != ledger.GlassWrong:
-		return &refusal{codeBadDecision, "A verdict is right or wrong."}
-	case v.Verdict == ledger.GlassWrong:
-		return checkWhy(v.Reason, "Say what was wrong with it.")
-	case utf8.RuneCountInString(strings.TrimSpace(v.Reason)) > longestReason:
-		return tooLong()
-	}
-	return nil
-}
-
 // judgeGlass stores a verdict. A wrong one is told to the operators by their alerts.
-func (a *Approval) judgeGlass(ctx context.Context, who *identity, t *tenant, card *ledger.Card, v glassVerdict) (
+func (a *Approval) judgeGlass(ctx context.Context, who *identity, t *tenant, card *ledger.Card, v verdict) (
 	ledger.GlassJudged, error) {
 	for _, check := range []func() *refusal{
 		func() *refusal { return a.fresh(who, card.Now) },
 		func() *refusal { return t.mayJudgeGlass(who, card) },
-		v.check,
+		v.known,
+		func() *refusal { return v.said("Say what was wrong with it.") },
 	} {
 		if no := check(); no != nil {
 			return ledger.GlassJudged{}, no
@@ -120,16 +98,11 @@ func (a *Approval) judgeGlass(ctx context.Context, who *identity, t *tenant, car
 	judged, err := a.env.Ledger.JudgeGlass(ctx, ledger.GlassJudgement{CommandID: v.CommandID, TenantID: card.TenantID, RunID: card.RunID,
 		ApprovalID: card.ApprovalID, Verdict: v.Verdict, Reason: strings.TrimSpace(v.Reason), Channel: who.Channel, PageDigest: v.PageDigest,
 		Reviewer: t.reviewer(who, capacity{})})
-	if err == nil && judged.Stored && judged.Verdict == ledger.GlassWrong {
+	if err == nil && judged.Stored && judged.Verdict == ledger.VerdictWrong {
 		a.env.Log.Error("somebody approved alone, and it was wrong", "tenant", card.TenantID, "approval", card.ApprovalID, "run", card.RunID,
 			"approved_by", card.Glass.BrokenBy, "by", judged.By)
 	}
 	return judged, err
-}
-
-// judgedBefore says that another verdict stands.
-func judgedBefore(j ledger.GlassJudged) string {
-	return fmt.Sprintf("%s has said %s already; that stands.", j.By, j.Verdict)
 }
 
 // glassAlert is how often a tenant's overdue looks are told of again.

@@ -177,8 +177,8 @@ func TestJudgeGlass(t *testing.T) { // A16
 		require.NotContains(t, otto.get("/unattended").Body, cardPath(asked), "not for whoever approved alone")
 		require.NotContains(t, otto.get(cardPath(asked)).Body, cardPath(asked)+"/judgement")
 		require.Equal(t, http.StatusNotFound, carl.get(cardPath(asked)).Status)
-		require.Equal(t, http.StatusUnprocessableEntity, judge(nora, asked, ledger.GlassWrong, " ").Status)
-		require.Contains(t, judge(nora, asked, ledger.GlassWrong, "It could have waited.").Says(),
+		require.Equal(t, http.StatusUnprocessableEntity, judge(nora, asked, ledger.VerdictWrong, " ").Status)
+		require.Contains(t, judge(nora, asked, ledger.VerdictWrong, "It could have waited.").Says(),
 			"Recorded: that it was approved alone was wrong.")
 		require.Equal(t, "nora wrong web 32", g.Text(`select reviewer_id || ' ' || verdict || ' ' || channel || ' ' || octet_length(page_digest)
 from glass_reviews where approval_id = $1`, asked.ApprovalID))
@@ -308,7 +308,7 @@ func TestOverdueGlassAlerts(t *testing.T) { // A16
 	tenant, card, err = g.cardFor(t.Context(), lead, asked.ApprovalID)
 	require.NoError(t, err)
 	said.Reset()
-	_, err = g.judgeGlass(t.Context(), lead, tenant, card, glassVerdict{CommandID: card.RunID, Verdict: ledger.GlassWrong,
+	_, err = g.judgeGlass(t.Context(), lead, tenant, card, verdict{CommandID: card.RunID, Verdict: ledger.VerdictWrong,
 		Reason: "it could wait"})
 	require.NoError(t, err)
 	require.Contains(t, said.String(), "somebody approved alone, and it was wrong")

@@ -114,15 +114,6 @@ func (a *Approval) takeBack(ctx context.Context, who *identity, t *tenant, run u
 	return a.env.Ledger.TakeBack(ctx, ledger.TakeBack{TenantID: t.ID, RunID: run, By: who.id(t), Reason: strings.TrimSpace(reason)})
 }
 
-// verdict is what a person says of a case, as a channel received it.
-type verdict struct {
-	CommandID  uuid.UUID
-	SampleID   uuid.UUID
-	Verdict    string
-	Reason     string
-	PageDigest []byte // of the page, nil through the API
-}
-
 // judge stores a verdict, and stops the rule's exceptions where the case was wrong (P4).
 func (a *Approval) judge(ctx context.Context, who *identity, t *tenant, u *ledger.Unattended, v verdict) (ledger.Judged, error) {
 	if no := a.mayJudge(who, t, u, v); no != nil {
@@ -131,7 +122,7 @@ func (a *Approval) judge(ctx context.Context, who *identity, t *tenant, u *ledge
 	judged, err := a.env.Ledger.JudgeSample(ctx, ledger.Judgement{CommandID: v.CommandID, TenantID: u.TenantID, RunID: u.RunID,
 		SampleID: v.SampleID, Verdict: v.Verdict, Reason: strings.TrimSpace(v.Reason), Channel: who.Channel, PageDigest: v.PageDigest,
 		Reviewer: t.reviewer(who, capacity{})})
-	if err == nil && judged.Stored && judged.Verdict == ledger.SampleWrong {
+	if err == nil && judged.Stored && judged.Verdict == ledger.VerdictWrong {
 		a.env.Log.Error("a rule's exceptions are stopped: a sample was wrong; its cases go to people until the rule names another evaluation",
 			"tenant", u.TenantID, "rule", judged.Class.Rule, "evaluation", judged.Class.Evaluation, "run", u.RunID, "by", judged.By)
 	}
@@ -139,8 +130,8 @@ func (a *Approval) judge(ctx context.Context, who *identity, t *tenant, u *ledge
 }
 
 func (a *Approval) mayJudge(who *identity, t *tenant, u *ledger.Unattended, v verdict) *refusal {
-	if v.Verdict != ledger.SampleRight && v.Verdict != ledger.SampleWrong {
-		return &refusal{codeBadDecision, "A verdict is right or wrong."}
+	if no := v.known(); no != nil {
+		return no
 	}
 	if no := a.fresh(who, u.Now); no != nil {
 		return no
@@ -155,12 +146,8 @@ func (a *Approval) mayJudge(who *identity, t *tenant, u *ledger.Unattended, v ve
 		return &refusal{codeSecond, "Holdpoint knows you by another account. Sign in with that one."}
 	case !who.holds(t, u.Samples[i].Audience):
 		return &refusal{codeWrongRole, "This is looked at by " + strings.Join(u.Samples[i].Audience, " or ") + ", which is no role of yours."}
-	case v.Verdict == ledger.SampleWrong:
-		return checkWhy(v.Reason, "Say what was wrong: the rule lets nothing act any more.")
-	case utf8.RuneCountInString(strings.TrimSpace(v.Reason)) > longestReason:
-		return tooLong()
 	}
-	return nil
+	return v.said("Say what was wrong: the rule lets nothing act any more.")
 }
 
 // checkWhy wants a reason that says something.

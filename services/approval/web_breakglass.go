@@ -1,7 +1,6 @@
 package approval
 
 import (
-	"errors"
 	"net/http"
 
 	"github.com/google/uuid"
@@ -36,45 +35,26 @@ func (w *web) judgeGlassForm(r *http.Request, who *identity) *reply {
 		return w.failure(err)
 	}
 	typed := r.PostFormValue("reason")
-	v := glassVerdict{Verdict: r.PostFormValue("verdict"), Reason: typed}
+	v := verdict{Verdict: r.PostFormValue("verdict"), Reason: typed}
 	if v.CommandID, err = uuid.Parse(r.PostFormValue("command_id")); err != nil {
 		return w.card(r, who, t, card, http.StatusBadRequest, "The form was incomplete. Nothing was recorded.", typed)
 	}
 	page, ok := w.wasShown(r.Context(), card.ApprovalID)
 	if g := card.Glass; g != nil && g.Verdict == "" && t.mayJudgeGlass(who, card) == nil {
-		switch {
-		case !ok || page.Hash != card.IntentHash.String():
-			return w.card(r, who, t, card, http.StatusConflict,
-				"This is not the page that you were shown last. Nothing was recorded: look at it as it is now.", typed)
-		case page.Cut && v.Verdict == ledger.GlassRight:
-			return w.card(r, who, t, card, http.StatusConflict,
-				"A value was not shown whole. Nothing was recorded: open the full values first.", typed)
+		if problem := v.onPage(page, ok, card.IntentHash.String()); problem != "" {
+			return w.card(r, who, t, card, http.StatusConflict, problem, typed)
 		}
 	}
 	v.PageDigest = page.Digest
 	judged, err := w.a.judgeGlass(r.Context(), who, t, card, v)
 	if err != nil {
-		return w.glassRefused(r, who, t, card, typed, err)
+		return w.notRecorded(err, "/approvals/"+card.ApprovalID.String(), func(status int, problem string) *reply {
+			return w.card(r, who, t, card, status, problem, typed)
+		})
 	}
 	if !judged.Stored {
-		return w.again(r, who, card.ApprovalID, http.StatusConflict, judgedBefore(judged), typed)
+		return w.again(r, who, card.ApprovalID, http.StatusConflict, standsVerdict(judged.By, judged.Verdict), typed)
 	}
 	w.putFlash(r.Context(), "good", "Recorded: that it was approved alone was "+judged.Verdict+".")
 	return seeOther("/approvals/" + card.ApprovalID.String())
-}
-
-// glassRefused tells why somebody may not judge, and keeps what was typed.
-func (w *web) glassRefused(r *http.Request, who *identity, t *tenant, card *ledger.Card, typed string, err error) *reply {
-	var no *refusal
-	if !errors.As(err, &no) {
-		return w.failure(err)
-	}
-	switch no.Code {
-	case codeSignInAgain:
-		return tell(http.StatusForbidden, notice{Heading: "Sign in again", Text: no.Detail + " Nothing was recorded yet.",
-			Link: signInPath("/approvals/"+card.ApprovalID.String(), false), Label: "Sign in again"})
-	case codeReason, codeReasonLong, codeBadDecision:
-		return w.card(r, who, t, card, http.StatusUnprocessableEntity, no.Detail+" Nothing was recorded.", typed)
-	}
-	return w.card(r, who, t, card, http.StatusForbidden, no.Detail+" Nothing was recorded.", typed)
 }

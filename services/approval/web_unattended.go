@@ -2,7 +2,6 @@ package approval
 
 import (
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"html/template"
 	"net/http"
@@ -125,13 +124,8 @@ func (w *web) judgeForm(r *http.Request, who *identity) *reply {
 	}
 	page, ok := w.wasShown(r.Context(), v.SampleID)
 	if t.waitingSample(who, u) != nil {
-		switch {
-		case !ok || page.Hash != u.IntentHash.String():
-			return w.unattendedCase(r, who, t, u, http.StatusConflict,
-				"This is not the page that you were shown last. Nothing was recorded: look at it as it is now.", typed)
-		case page.Cut && v.Verdict == ledger.SampleRight:
-			return w.unattendedCase(r, who, t, u, http.StatusConflict,
-				"A value was not shown whole. Nothing was recorded: open the full values first.", typed)
+		if problem := v.onPage(page, ok, u.IntentHash.String()); problem != "" {
+			return w.unattendedCase(r, who, t, u, http.StatusConflict, problem, typed)
 		}
 	}
 	v.PageDigest = page.Digest
@@ -143,11 +137,10 @@ func (w *web) judgeForm(r *http.Request, who *identity) *reply {
 		if t, u, err = w.findCase(r, who); err != nil {
 			return w.failure(err)
 		}
-		return w.unattendedCase(r, who, t, u, http.StatusConflict, fmt.Sprintf("%s has said %s already; that stands.",
-			judged.By, judged.Verdict), typed)
+		return w.unattendedCase(r, who, t, u, http.StatusConflict, standsVerdict(judged.By, judged.Verdict), typed)
 	}
 	said := "Recorded: the case was right."
-	if judged.Verdict == ledger.SampleWrong {
+	if judged.Verdict == ledger.VerdictWrong {
 		said = "Recorded: the case was wrong. Rule " + judged.Class.Rule + " lets nothing act any more; its cases go to people."
 	}
 	w.putFlash(r.Context(), "good", said)
@@ -156,17 +149,7 @@ func (w *web) judgeForm(r *http.Request, who *identity) *reply {
 
 // caseRefused tells why somebody may not, and keeps what was typed.
 func (w *web) caseRefused(r *http.Request, who *identity, t *tenant, u *ledger.Unattended, typed string, err error) *reply {
-	var no *refusal
-	if !errors.As(err, &no) {
-		return w.failure(err)
-	}
-	here := "/unattended/" + u.RunID.String()
-	switch no.Code {
-	case codeSignInAgain:
-		return tell(http.StatusForbidden, notice{Heading: "Sign in again", Text: no.Detail + " Nothing was recorded yet.",
-			Link: signInPath(here, false), Label: "Sign in again"})
-	case codeReason, codeReasonLong, codeBadDecision:
-		return w.unattendedCase(r, who, t, u, http.StatusUnprocessableEntity, no.Detail+" Nothing was recorded.", typed)
-	}
-	return w.unattendedCase(r, who, t, u, http.StatusForbidden, no.Detail+" Nothing was recorded.", typed)
+	return w.notRecorded(err, "/unattended/"+u.RunID.String(), func(status int, problem string) *reply {
+		return w.unattendedCase(r, who, t, u, status, problem, typed)
+	})
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/intent"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 	"github.com/holdpoint/holdpoint/pkg/outcome"
+	"github.com/holdpoint/holdpoint/pkg/service"
 )
 
 // attempt is one leased effect on its way to the provider.
@@ -38,18 +39,11 @@ type attempt struct {
 // now is the database's clock, carried on by our own: it is at most a round trip behind.
 func (a *attempt) now() time.Time { return a.Now.Add(time.Since(a.taken)) }
 
-func wakeUp(loop chan<- struct{}) {
-	select {
-	case loop <- struct{}{}:
-	default:
-	}
-}
-
 // send takes one leased effect to a recorded outcome.
 func (d *Dispatcher) send(ctx context.Context, a *attempt) {
 	defer func() {
 		if d.slots.release(slotOf(&a.Leased)) {
-			wakeUp(d.wake)
+			service.WakeUp(d.wake)
 		}
 	}()
 	settlement := d.attempt(ctx, a)

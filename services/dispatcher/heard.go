@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/pkg/ledger"
+	"github.com/holdpoint/holdpoint/pkg/service"
 )
 
 // heardPause is how often the bus is asked how far the database has come.
@@ -48,7 +49,7 @@ func (d *Dispatcher) hearMark(ctx context.Context) (bool, error) {
 	first := !d.heard.asked.Load()
 	d.heard.hear(mark.Seq)
 	if first {
-		wakeUp(d.wake)
+		service.WakeUp(d.wake)
 	}
 	return false, nil
 }

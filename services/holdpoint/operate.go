@@ -55,6 +55,18 @@ func (o *operator) accountable() error {
 	return nil
 }
 
+// idOrNew is the id that --id gives, with which something can be done again, or a new one.
+func idOrNew(given string) (uuid.UUID, error) {
+	if given == "" {
+		return uuid.New(), nil
+	}
+	id, err := uuid.Parse(given)
+	if err != nil {
+		return id, fmt.Errorf("--id %q is no UUID", given)
+	}
+	return id, nil
+}
+
 // with opens the ledger as an operator.
 func (o *operator) with(ctx context.Context, work func(*ledger.Ledger) error) error {
 	url, err := databaseURL(o.data)

@@ -41,11 +41,9 @@ func startRecallCommand() *cobra.Command {
 			if err = o.accountable(); err != nil {
 				return err
 			}
-			r.ID, r.TenantID, r.By, r.Reason = uuid.New(), o.tenant, o.by, o.reason
-			if id != "" {
-				if r.ID, err = uuid.Parse(id); err != nil {
-					return fmt.Errorf("--id %q is no UUID", id)
-				}
+			r.TenantID, r.By, r.Reason = o.tenant, o.by, o.reason
+			if r.ID, err = idOrNew(id); err != nil {
+				return err
 			}
 			if since != "" {
 				if r.Since, err = time.Parse(time.RFC3339, since); err != nil {

@@ -80,11 +80,9 @@ func declareRestoreCommand() *cobra.Command {
 			if err != nil || at.After(time.Now()) {
 				return fmt.Errorf("--backup-at %q is no time in the past such as 2026-11-30T12:00:00Z: say when the backup was made", backup)
 			}
-			restore := uuid.New()
-			if id != "" {
-				if restore, err = uuid.Parse(id); err != nil {
-					return fmt.Errorf("--id %q is no UUID", id)
-				}
+			restore, err := idOrNew(id)
+			if err != nil {
+				return err
 			}
 			return o.with(cmd.Context(), func(l *ledger.Ledger) error {
 				if err := l.DeclareRestore(cmd.Context(), restore, at, window, o.by, o.reason); err != nil {

@@ -32,7 +32,7 @@ func TestUnattended(t *testing.T) { // P4
 
 		sample := uuid.MustParse(b.Text(`select sample_id::text from exception_uses where run_id = $1`, run))
 		judged, err := b.Env(ledger.Approval).Ledger.JudgeSample(t.Context(), ledger.Judgement{CommandID: uuid.New(), TenantID: "demo",
-			RunID: run, SampleID: sample, Verdict: ledger.SampleWrong, Reason: "the wrong contact", Channel: "web",
+			RunID: run, SampleID: sample, Verdict: ledger.VerdictWrong, Reason: "the wrong contact", Channel: "web",
 			Reviewer: ledger.Reviewer{Issuer: "i", Subject: "s", ID: "nora"}})
 		require.NoError(t, err)
 		require.True(t, judged.Stopped)

@@ -164,7 +164,12 @@ func operationOf(e *ledger.Open) (connector.Operation, error) {
 	if err != nil {
 		return connector.Operation{}, err
 	}
-	action, _ := snapshot.Tree.Pointer("/actions/0")
-	return connector.Operation{Name: e.Operation, Action: action, OperationID: e.OperationID(), IdempotencyKey: e.OperationID(),
-		TenantID: e.TenantID, CorrelationID: e.CorrelationID}, nil
+	return askedOf(snapshot, e.EffectKey, e.CorrelationID), nil
+}
+
+// askedOf is what a connector is asked about for an effect of an intent.
+func askedOf(s *intent.Snapshot, key ledger.EffectKey, correlationID string) connector.Operation {
+	action, _ := s.Tree.Pointer("/actions/0")
+	return connector.Operation{Name: s.Operation, Action: action, OperationID: key.OperationID(), IdempotencyKey: key.OperationID(),
+		TenantID: key.TenantID, CorrelationID: correlationID}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/connector"
 	"github.com/holdpoint/holdpoint/pkg/intent"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
+	"github.com/holdpoint/holdpoint/pkg/service"
 )
 
 // While a request waits for people, its target is read for them, because the approval service may call nobody (A10). A new request's
@@ -76,7 +77,7 @@ func (r *Reconciler) readTargets(ctx context.Context) (bool, error) {
 			}
 			r.setReading(name, false)
 			if len(batch) >= readBatch && ctx.Err() == nil {
-				wakeUp(r.wakeReadings)
+				service.WakeUp(r.wakeReadings)
 			}
 		})
 	}
@@ -134,10 +135,8 @@ func (r *Reconciler) ask(ctx context.Context, u *ledger.Unread) (connector.Readi
 	}
 	ctx, cancel := context.WithTimeout(ctx, longestRead)
 	defer cancel()
-	action, _ := s.Tree.Pointer("/actions/0")
-	id := ledger.OperationID(u.RunID, u.Revision, 1)
-	return t.conn.ReadHeld(ctx, connector.Operation{Name: s.Operation, Action: action, OperationID: id, IdempotencyKey: id,
-		TenantID: u.TenantID, CorrelationID: u.CorrelationID})
+	effect := ledger.EffectKey{TenantID: u.TenantID, RunID: u.RunID, Revision: u.Revision, Ordinal: 1}
+	return t.conn.ReadHeld(ctx, askedOf(s, effect, u.CorrelationID))
 }
 
 // short is one line of at most longestError characters.

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/holdpoint/holdpoint/pkg/ledger"
+	"github.com/holdpoint/holdpoint/pkg/service"
 )
 
 // scan takes up a batch of unsettled effects of every connector that is not being read from, and starts a reader for
@@ -68,14 +69,7 @@ func (r *Reconciler) setBusy(name string, busy bool) {
 }
 
 // again has the next scan come at once.
-func (r *Reconciler) again() { wakeUp(r.wake) }
-
-func wakeUp(loop chan<- struct{}) {
-	select {
-	case loop <- struct{}{}:
-	default:
-	}
-}
+func (r *Reconciler) again() { service.WakeUp(r.wake) }
 
 // store makes the moves under a command's name, and says in their order which were made. Where some item's data spoils the batch,
 // each is stored by itself.

@@ -42,8 +42,7 @@ func (r *Reconciler) verify(ctx context.Context, e *ledger.Open, t *target, op *
 
 // judgeTarget turns what a target holds into a move, by the table above.
 func judgeTarget(e *ledger.Open, op *config.Operation, found connector.LookupResult) ledger.Settlement {
-	s := ledger.Settlement{Move: "confirm", MaybeSent: true, ExternalID: e.ExternalID, PostconditionVersion: found.RecordVersion,
-		NextCheck: ledger.Never, Looked: &ledger.Looked{Verdict: string(found.Verdict), Conclusive: found.Conclusive, Evidence: found.Evidence}}
+	s := ledger.Settlement{Move: "confirm", MaybeSent: true, ExternalID: e.ExternalID, NextCheck: ledger.Never, Looked: &ledger.Looked{Verdict: string(found.Verdict), Conclusive: found.Conclusive, Evidence: found.Evidence}}
 	switch {
 	case found.Verdict == connector.Matched:
 		s.Postcondition = ledger.PostconditionMatched
@@ -58,8 +57,8 @@ func judgeTarget(e *ledger.Open, op *config.Operation, found connector.LookupRes
 	default:
 		s.Move, s.HoldReason, s.Postcondition = "mismatch", ledger.HoldMismatch, ledger.PostconditionDiffers
 	}
-	if s.Postcondition == "" {
-		s.PostconditionVersion = ""
+	if s.Postcondition != "" {
+		s.PostconditionVersion = found.RecordVersion
 	}
 	return s
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/contracts"
 	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
+	"github.com/holdpoint/holdpoint/pkg/service"
 	"github.com/holdpoint/holdpoint/pkg/signature"
 )
 
@@ -123,7 +124,7 @@ func (r *Reconciler) receive(ctx context.Context, event ledger.ProviderEvent) (s
 		r.env.Log.Error("a provider's event came again with another body; the first stands, and an operator should ask the provider",
 			"tenant", event.TenantID, "connector", event.Connector, "event", event.ID)
 	case result == ledger.EventStored:
-		wakeUp(r.wakeEvents)
+		service.WakeUp(r.wakeEvents)
 	}
 	return result, nil
 }

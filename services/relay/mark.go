@@ -27,7 +27,8 @@ func keyWindow(cfg *config.Config) time.Duration {
 }
 
 // mark compares the database with the last mark that the bus has heard of, and counts it up (D17). It compares first: a database that
-// went back in time must not catch up unseen.
+// went back in time must not catch up unseen. What is lost without the last mark, such as the last moment before a failover to a
+// standby that lags by less than markPause, cannot be told from what never was.
 func (r *Relay) mark(ctx context.Context) (bool, error) {
 	if !r.env.Bus.Connected() {
 		return false, nil

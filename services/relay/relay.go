@@ -95,12 +95,7 @@ func New(env *service.Env, settings Settings) (*Relay, error) {
 
 // Run works until the context ends.
 func (r *Relay) Run(ctx context.Context) error {
-	stop, err := r.env.Bus.Listen(bus.WakeSubject(ledger.Relay), func() {
-		select {
-		case r.wake <- struct{}{}:
-		default:
-		}
-	})
+	stop, err := r.env.Bus.Listen(bus.WakeSubject(ledger.Relay), func() { service.WakeUp(r.wake) })
 	if err != nil {
 		return fmt.Errorf("listen for wake-ups: %w", err)
 	}

@@ -71,12 +71,6 @@ func (w *World) Rows() map[string]string {
 	return digests
 }
 
-// Backup copies the database, and returns what puts it back: the services lose their connections both times.
-func (w *World) Backup() (restore func()) {
-	w.t.Helper()
-	return w.DB.Backup()
-}
-
 // Reason is one thing that bore on a decision.
 type Reason struct {
 	Code    string

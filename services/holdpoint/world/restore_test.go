@@ -23,7 +23,7 @@ func TestRestoreFromABackup(t *testing.T) {
 	w.Post(waiting)
 	w.Await(waiting, contracts.StateApproved)
 	w.Until("the bus to have heard of the database", func() bool { return w.Count(`select seq from database_mark`) > 0 })
-	restore := w.Backup()
+	restore := w.DB.Backup()
 	marked := w.Count(`select seq from database_mark`)
 
 	w.Start(ledger.Dispatcher)
