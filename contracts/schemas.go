@@ -20,3 +20,9 @@ func ProposalSchema() []byte {
 	data, _ := schemas.ReadFile("schemas/proposal.v1.json") // embedded
 	return data
 }
+
+// PlanSchema is the JSON Schema of a Proposal of several actions.
+func PlanSchema() []byte {
+	data, _ := schemas.ReadFile("schemas/plan.v1.json") // embedded
+	return data
+}

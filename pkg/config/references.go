@@ -79,13 +79,16 @@ func (d *declared) blind(a *Action) bool {
 	return op != nil && op.Lookup == nil && !op.IdempotentCreate()
 }
 
-// Action is the registered action of that type, or nil.
-func (t *Tenant) Action(actionType string) *Action {
-	i := slices.IndexFunc(t.Actions, func(a *Action) bool { return a.Type == actionType })
-	if i < 0 {
-		return nil
-	}
-	return t.Actions[i]
+// Action is the registered action of that type, or nil. Of a kind with several types it is what they ask for together, nil where one of
+// them is not registered or nobody can decide on all of them.
+func (t *Tenant) Action(kind string) *Action {
+	return ActionOf(kind, func(name string) *Action {
+		i := slices.IndexFunc(t.Actions, func(a *Action) bool { return a.Type == name })
+		if i < 0 {
+			return nil
+		}
+		return t.Actions[i]
+	})
 }
 
 // Operation is the operation of a connector, or nil.

@@ -15,9 +15,9 @@ func TestDraws(t *testing.T) { // P8
 	t.Parallel()
 	snapshot := func(t *testing.T, target, change string) *intent.Snapshot {
 		t.Helper()
-		tree, err := canonical.Parse([]byte(`{"actions":[{"target":` + target + `,"proposed_change":` + change + `}]}`))
+		tree, err := canonical.Parse([]byte(`{"target":` + target + `,"proposed_change":` + change + `}`))
 		require.NoError(t, err)
-		return &intent.Snapshot{Tree: tree}
+		return &intent.Snapshot{Ordinal: 1, Action: tree}
 	}
 	const target = `{"system":"payments","record_id":"p-1"}`
 	money := &config.Action{Type: "payment.refund", Limits: []config.Limit{{ID: "daily", Window: time.Hour, Count: 3,

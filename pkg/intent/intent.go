@@ -7,6 +7,7 @@ package intent
 
 import (
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"time"
 
@@ -26,66 +27,101 @@ type Origin struct {
 	Source        string
 	Revision      int
 	PolicyVersion string
-	Action        *config.Action // nil where the type is not registered; policy rejects it then (P1)
-	Connector     *config.Connector
+	// Registered is the action of a type with its connector, nil where the type is not registered; policy rejects it then (P1).
+	Registered func(actionType string) (*config.Action, *config.Connector)
 }
 
 // Build makes the snapshot of a proposal that Check has found nothing wrong with.
 func Build(proposal canonical.Value, origin Origin) (*ledger.Intent, error) {
-	take := func(name string) canonical.Value {
-		v, _ := proposal.Get(name)
-		return v
+	built := &ledger.Intent{Revision: origin.Revision}
+	var actions []canonical.Value
+	var kinds []string
+	stage := 0
+	for i, pointer := range ActionsAt(proposal) {
+		proposed, _ := proposal.Pointer(pointer)
+		kind, _ := proposed.Get("action_type")
+		action, connector := origin.Registered(kind.Text())
+		members := changeOf(i+1, proposed, action, connector)
+		if pointer != "" {
+			stage = stageOf(proposed, stage+1)
+			members = append(members, canonical.Member{Name: "stage", Value: canonical.NewInt(int64(stage))})
+		}
+		change, err := canonical.NewObject(members...)
+		if err != nil {
+			return nil, fmt.Errorf("build intent: %w", err)
+		}
+		if i == 0 {
+			if built.NearHash, err = nearHash(action, proposed); err != nil {
+				return nil, err
+			}
+		}
+		actions, kinds = append(actions, change), append(kinds, kind.Text())
 	}
-	var action config.Action
-	var connector config.Connector
-	if origin.Action != nil {
-		action = *origin.Action
-	}
-	if origin.Connector != nil {
-		connector = *origin.Connector
-	}
-	change, err := canonical.NewObject(
-		canonical.Member{Name: "ordinal", Value: canonical.NewInt(1)},
-		canonical.Member{Name: "action_type", Value: take("action_type")},
-		canonical.Member{Name: "connector", Value: text(action.Connector)},
-		canonical.Member{Name: "operation", Value: text(action.Operation)},
-		canonical.Member{Name: "destination", Value: text(connector.BaseURL)},
-		canonical.Member{Name: "credential", Value: text(connector.Credential())},
-		canonical.Member{Name: "target", Value: take("target")},
-		canonical.Member{Name: "proposed_change", Value: take("proposed_change")},
-		canonical.Member{Name: "current_version", Value: take("current_version")},
-	)
+	whole, err := wholeOf(proposal, origin, actions)
 	if err != nil {
 		return nil, fmt.Errorf("build intent: %w", err)
 	}
-	whole, err := canonical.NewObject(
+	built.Canonical = whole.AppendCanonical(make([]byte, 0, usualSize))
+	built.Hash, built.ActionType = sha256.Sum256(built.Canonical), config.KindOf(kinds)
+	if model, _ := proposal.Get("model"); model.Kind() == canonical.Object {
+		built.Model = model.AppendCanonical(nil)
+	}
+	return built, nil
+}
+
+// stageOf is the stage that an action names, or else the next.
+func stageOf(proposed canonical.Value, next int) int {
+	named, _ := proposed.Get("stage")
+	if stage, ok := named.Int64(); ok {
+		return int(stage)
+	}
+	return next
+}
+
+// changeOf is all of one action. The one action of a proposal has no stage.
+func changeOf(ordinal int, proposed canonical.Value, registered *config.Action, at *config.Connector) []canonical.Member {
+	var action config.Action
+	var connector config.Connector
+	if registered != nil {
+		action = *registered
+	}
+	if at != nil {
+		connector = *at
+	}
+	return []canonical.Member{
+		{Name: "ordinal", Value: canonical.NewInt(int64(ordinal))},
+		{Name: "action_type", Value: member(proposed, "action_type")},
+		{Name: "connector", Value: text(action.Connector)},
+		{Name: "operation", Value: text(action.Operation)},
+		{Name: "destination", Value: text(connector.BaseURL)},
+		{Name: "credential", Value: text(connector.Credential())},
+		{Name: "target", Value: member(proposed, "target")},
+		{Name: "proposed_change", Value: member(proposed, "proposed_change")},
+		{Name: "current_version", Value: member(proposed, "current_version")},
+	}
+}
+
+func wholeOf(proposal canonical.Value, origin Origin, actions []canonical.Value) (canonical.Value, error) {
+	return canonical.NewObject(
 		canonical.Member{Name: "format", Value: text(format)},
 		canonical.Member{Name: "tenant_id", Value: text(origin.TenantID)},
 		canonical.Member{Name: "run_key", Value: text(origin.Key)},
 		canonical.Member{Name: "source", Value: text(origin.Source)},
 		canonical.Member{Name: "revision", Value: canonical.NewInt(int64(origin.Revision))},
-		canonical.Member{Name: "actions", Value: canonical.NewArray(change)},
-		canonical.Member{Name: "evidence", Value: take("evidence")},
-		canonical.Member{Name: "assumptions", Value: take("assumptions")},
-		canonical.Member{Name: "uncertainty", Value: take("uncertainty")},
-		canonical.Member{Name: "model", Value: take("model")},
-		canonical.Member{Name: "workflow_version", Value: take("workflow_version")},
+		canonical.Member{Name: "actions", Value: canonical.NewArray(actions...)},
+		canonical.Member{Name: "evidence", Value: member(proposal, "evidence")},
+		canonical.Member{Name: "assumptions", Value: member(proposal, "assumptions")},
+		canonical.Member{Name: "uncertainty", Value: member(proposal, "uncertainty")},
+		canonical.Member{Name: "model", Value: member(proposal, "model")},
+		canonical.Member{Name: "workflow_version", Value: member(proposal, "workflow_version")},
 		canonical.Member{Name: "policy_version", Value: text(origin.PolicyVersion)},
 	)
-	if err != nil {
-		return nil, fmt.Errorf("build intent: %w", err)
-	}
-	bytes := whole.AppendCanonical(make([]byte, 0, usualSize))
-	near, err := nearHash(origin.Action, take("target"), take("proposed_change"))
-	if err != nil {
-		return nil, err
-	}
-	built := &ledger.Intent{Revision: origin.Revision, Canonical: bytes, Hash: sha256.Sum256(bytes),
-		ActionType: take("action_type").Text(), NearHash: near}
-	if model := take("model"); model.Kind() == canonical.Object {
-		built.Model = model.AppendCanonical(nil)
-	}
-	return built, nil
+}
+
+// member is null where there is none.
+func member(of canonical.Value, name string) canonical.Value {
+	v, _ := of.Get(name)
+	return v
 }
 
 // usualSize is what most snapshots fit into, in bytes.
@@ -93,8 +129,12 @@ const usualSize = 1 << 10
 
 func text(s string) canonical.Value { return canonical.MustString(s) }
 
-// Snapshot is an intent as it is read back. Change and Evidence are parts of the one tree that was hashed.
+// Snapshot is one action of an intent as it is read back, with what all of its actions share. Action, Change and Evidence are parts of
+// the one tree that was hashed.
 type Snapshot struct {
+	Ordinal         int // of the action, from 1
+	Stage           int // in which it goes out, from 1 (D10)
+	Action          canonical.Value
 	TenantID        string
 	RunKey          string
 	Revision        int
@@ -123,8 +163,25 @@ type Evidence struct {
 	ObservedAt time.Time
 }
 
-// Read parses a stored snapshot and checks that the bytes are the ones that were hashed.
+// Read parses a stored snapshot, checks that the bytes are the ones that were hashed, and returns its first action.
 func Read(stored []byte, hash canonical.Digest) (*Snapshot, error) {
+	return ReadAction(stored, hash, 1)
+}
+
+// ReadAction is Read for the action of an ordinal.
+func ReadAction(stored []byte, hash canonical.Digest, ordinal int) (*Snapshot, error) {
+	actions, err := ReadActions(stored, hash)
+	if err != nil {
+		return nil, err
+	}
+	if ordinal < 1 || ordinal > len(actions) {
+		return nil, fmt.Errorf("read intent: it has %d actions and none of ordinal %d", len(actions), ordinal)
+	}
+	return actions[ordinal-1], nil
+}
+
+// ReadActions is Read for all actions of the intent, of which there is at least one, in their order.
+func ReadActions(stored []byte, hash canonical.Digest) ([]*Snapshot, error) {
 	if sha256.Sum256(stored) != hash {
 		return nil, fmt.Errorf("read intent: the stored bytes do not have the hash %s that was authorised", hash)
 	}
@@ -132,31 +189,53 @@ func Read(stored []byte, hash canonical.Digest) (*Snapshot, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read intent: %w", err)
 	}
-	s := &Snapshot{Tree: tree, TenantID: at(tree, "/tenant_id"), RunKey: at(tree, "/run_key"),
-		ActionType: at(tree, "/actions/0/action_type"),
-		Connector:  at(tree, "/actions/0/connector"), Operation: at(tree, "/actions/0/operation"),
-		Destination: at(tree, "/actions/0/destination"), Credential: at(tree, "/actions/0/credential"),
-		TargetSystem: at(tree, "/actions/0/target/system"), TargetRecord: at(tree, "/actions/0/target/record_id"),
-		CurrentVersion: at(tree, "/actions/0/current_version"), Uncertainty: at(tree, "/uncertainty"),
-		WorkflowVersion: at(tree, "/workflow_version"), PolicyVersion: at(tree, "/policy_version")}
 	if at(tree, "/format") != format {
 		return nil, fmt.Errorf("read intent: format %q is not one that this release reads (%s)", at(tree, "/format"),
 			format)
 	}
+	shared := Snapshot{Tree: tree, TenantID: at(tree, "/tenant_id"), RunKey: at(tree, "/run_key"), Uncertainty: at(tree, "/uncertainty"),
+		WorkflowVersion: at(tree, "/workflow_version"), PolicyVersion: at(tree, "/policy_version"), Evidence: evidenceOf(tree)}
 	revision, _ := tree.Pointer("/revision")
 	number, _ := revision.Int64()
-	s.Revision = int(number)
-	s.Target, _ = tree.Pointer("/actions/0/target")
-	s.Change, _ = tree.Pointer("/actions/0/proposed_change")
-	evidence, _ := tree.Get("evidence")
-	if evidence.Kind() == canonical.Array {
-		for item := range evidence.Items() {
-			observed, _ := time.Parse(time.RFC3339, at(item, "/observed_at"))
-			s.Evidence = append(s.Evidence, Evidence{at(item, "/source"), at(item, "/version"), at(item, "/url"),
-				observed})
-		}
+	shared.Revision = int(number)
+	actions, _ := tree.Get("actions")
+	if actions.Kind() != canonical.Array || actions.Len() == 0 {
+		return nil, errors.New("read intent: it has no actions")
 	}
-	return s, nil
+	all := make([]*Snapshot, 0, actions.Len())
+	for action := range actions.Items() {
+		one := shared
+		one.read(action, len(all)+1)
+		all = append(all, &one)
+	}
+	return all, nil
+}
+
+func (s *Snapshot) read(action canonical.Value, ordinal int) {
+	s.Action, s.Ordinal, s.Stage = action, ordinal, stageOf(action, 1)
+	s.ActionType, s.Connector, s.Operation = at(action, "/action_type"), at(action, "/connector"), at(action, "/operation")
+	s.Destination, s.Credential = at(action, "/destination"), at(action, "/credential")
+	s.TargetSystem, s.TargetRecord = at(action, "/target/system"), at(action, "/target/record_id")
+	s.CurrentVersion = at(action, "/current_version")
+	s.Target, s.Change = member(action, "target"), member(action, "proposed_change")
+}
+
+func evidenceOf(tree canonical.Value) (all []Evidence) {
+	evidence, _ := tree.Get("evidence")
+	if evidence.Kind() != canonical.Array {
+		return nil
+	}
+	for item := range evidence.Items() {
+		observed, _ := time.Parse(time.RFC3339, at(item, "/observed_at"))
+		all = append(all, Evidence{at(item, "/source"), at(item, "/version"), at(item, "/url"), observed})
+	}
+	return all
+}
+
+// Effect is the write that the action asks for.
+func (s *Snapshot) Effect() ledger.EffectRequest {
+	return ledger.EffectRequest{ActionType: s.ActionType, Connector: s.Connector, Operation: s.Operation, TargetSystem: s.TargetSystem,
+		TargetRecord: s.TargetRecord, Stage: s.Stage}
 }
 
 // at is the text at a pointer, or "" where there is none.

@@ -32,8 +32,12 @@ func parse(t *testing.T, text string) canonical.Value {
 // origin is where the proposals of these tests come from.
 func origin() intent.Origin {
 	return intent.Origin{TenantID: "demo", Key: "k", Source: "crm", Revision: 1, PolicyVersion: "p1",
-		Action:    &config.Action{Connector: "sandbox-crm", Operation: "update_contact"},
-		Connector: &config.Connector{BaseURL: "https://crm.example", BearerEnv: "CRM_TOKEN"}}
+		Registered: registered(&config.Action{Connector: "sandbox-crm", Operation: "update_contact"},
+			&config.Connector{BaseURL: "https://crm.example", BearerEnv: "CRM_TOKEN"})}
+}
+
+func registered(a *config.Action, c *config.Connector) func(string) (*config.Action, *config.Connector) {
+	return func(string) (*config.Action, *config.Connector) { return a, c }
 }
 
 func build(t *testing.T, proposal string, o intent.Origin) *ledger.Intent {
@@ -69,7 +73,7 @@ func TestSnapshots(t *testing.T) {
 	t.Run("TheSmallestProposalIsReadBack", func(t *testing.T) {
 		t.Parallel()
 		o := origin()
-		o.Action, o.Connector = nil, nil // an unregistered type, which policy rejects
+		o.Registered = registered(nil, nil) // an unregistered type, which policy rejects
 		built := build(t,
 			`{"action_type":"a","target":{"system":"s","record_id":"r"},"proposed_change":{},"workflow_version":"w"}`,
 			o)
@@ -103,12 +107,13 @@ func TestSnapshots(t *testing.T) {
 			"tenant": func(o *intent.Origin) { o.TenantID = "acme" }, "key": func(o *intent.Origin) { o.Key = "k2" },
 			"source": func(o *intent.Origin) { o.Source = "other" }, "revision": func(o *intent.Origin) { o.Revision = 2 },
 			"policy":      func(o *intent.Origin) { o.PolicyVersion = "p2" },
-			"connector":   func(o *intent.Origin) { o.Action.Connector = "other" },
-			"operation":   func(o *intent.Origin) { o.Action.Operation = "other" },
-			"destination": func(o *intent.Origin) { o.Connector.BaseURL = "https://crm.example.net" },
-			"credential":  func(o *intent.Origin) { o.Connector.BearerEnv = "OTHER_TOKEN" },
+			"connector":   func(o *intent.Origin) { a, _ := o.Registered(""); a.Connector = "other" },
+			"operation":   func(o *intent.Origin) { a, _ := o.Registered(""); a.Operation = "other" },
+			"destination": func(o *intent.Origin) { _, c := o.Registered(""); c.BaseURL = "https://crm.example.net" },
+			"credential":  func(o *intent.Origin) { _, c := o.Registered(""); c.BearerEnv = "OTHER_TOKEN" },
 			"kind of credential": func(o *intent.Origin) {
-				o.Connector.BearerEnv, o.Connector.BearerFile = "", "CRM_TOKEN"
+				_, c := o.Registered("")
+				c.BearerEnv, c.BearerFile = "", "CRM_TOKEN"
 			},
 		} {
 			o := origin()

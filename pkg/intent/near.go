@@ -18,7 +18,7 @@ const nearFormat = "holdpoint-near-1"
 // nearHash is alike for two intents of one action type and target that want nearly the same (K13): their changes are equal
 // but for what the action's declaration ignores, and for letter case, spacing and forms of a letter in texts. Numbers
 // count by their exact value. Nil where the type is not registered or asks for no such check.
-func nearHash(a *config.Action, target, change canonical.Value) ([]byte, error) {
+func nearHash(a *config.Action, action canonical.Value) ([]byte, error) {
 	if a == nil || a.NearDuplicate == nil {
 		return nil, nil
 	}
@@ -26,14 +26,17 @@ func nearHash(a *config.Action, target, change canonical.Value) ([]byte, error) 
 	if err != nil {
 		return nil, fmt.Errorf("fields that near duplicates of %s may differ in: %w", a.Type, err)
 	}
-	blurred, err := blur(fields.Apply(change))
+	blurred, err := blur(fields.Apply(member(action, "proposed_change")))
 	if err != nil {
 		return nil, fmt.Errorf("compare with near duplicates: %w", err)
 	}
-	whole := canonical.NewArray(text(nearFormat), text(a.Type), target, blurred)
+	whole := canonical.NewArray(text(nearFormat), text(a.Type), member(action, "target"), blurred)
 	sum := sha256.Sum256(whole.AppendCanonical(nil))
 	return sum[:], nil
 }
+
+// Near is what the action wants as intents that want nearly the same have it too (K13); nil where its type asks for no such check.
+func (s *Snapshot) Near(a *config.Action) ([]byte, error) { return nearHash(a, s.Action) }
 
 // blur makes texts equal that a reader would take for the same.
 func blur(v canonical.Value) (canonical.Value, error) {

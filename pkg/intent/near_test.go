@@ -17,7 +17,7 @@ func near(t *testing.T, action *config.Action, record, change string) string {
 	proposal, err := canonical.Parse([]byte(`{"action_type":"crm.note","target":{"system":"crm","record_id":"` + record +
 		`"},"proposed_change":` + change + `,"workflow_version":"w@1"}`))
 	require.NoError(t, err)
-	built, err := intent.Build(proposal, intent.Origin{TenantID: "demo", Key: t.Name(), Source: "s", Revision: 1, Action: action})
+	built, err := intent.Build(proposal, intent.Origin{TenantID: "demo", Key: t.Name(), Source: "s", Revision: 1, Registered: registered(action, nil)})
 	require.NoError(t, err)
 	return string(built.NearHash)
 }

@@ -89,19 +89,21 @@ type Decision struct {
 	DecideWithin  time.Duration
 	ExecuteWithin time.Duration
 	Audience      []string
-	Effect        EffectRequest // where the route is auto
-	Revisions     Revisions     // where the route is repair
-	Near          *NearCheck    // nil where near duplicates do not matter
-	Limits        *LimitCheck   // nil where nothing bounds what may be authorized
+	Effects       []EffectRequest // what the intent asks for, in the order of its actions; at least one
+	Revisions     Revisions       // where the route is repair
+	Near          *NearCheck      // nil where near duplicates do not matter
+	Limits        *LimitCheck     // nil where nothing bounds what may be authorized
 	// Window is how long the effect of route auto can be taken back before it is sent (D14).
 	Window     time.Duration
 	Exceptions *ExceptionCheck // nil where no class of exceptions lets the effect be sent
 }
 
-// EffectRequest is the one external write that an intent asks for.
+// EffectRequest is the external write that one action of an intent asks for.
 type EffectRequest struct {
+	ActionType                 string // "" is the intent's
 	Connector, Operation       string
 	TargetSystem, TargetRecord string
+	Stage                      int // in which it goes out; 0 is 1 (D10)
 }
 
 // inboxConsumer numbers the consumers in the inbox. The numbers are stored and never change.
@@ -165,8 +167,10 @@ func (l *Ledger) decideBatch(ctx context.Context, batch []*decision, outdated fu
 	return len(movedOf(batch, rows, outdated)), err
 }
 
-// looks tells whether a decision depends on what else was authorized.
-func (d *decision) looks() bool { return d.checksNear() || d.draws() || d.excepted() }
+// looks tells whether a decision depends on what else was authorized, or is about more than one effect.
+func (d *decision) looks() bool {
+	return d.checksNear() || d.draws() || d.excepted() || len(d.Effects) > 1
+}
 
 // decideApart stores decisions of which some look for twins, stay within limits or are exceptions, in one transaction with the look: two intents
 // that want nearly the same, or the rest of one budget, cannot both be let through, whichever replicas decide them.
@@ -193,6 +197,9 @@ func (l *Ledger) decideApart(ctx context.Context, batch []*decision, outdated fu
 		if err != nil {
 			return err
 		}
+		if err := requestMore(ctx, tx, stored, ids); err != nil {
+			return err
+		}
 		if err := draw(ctx, tx, stored, ids); err != nil {
 			return err
 		}
@@ -203,6 +210,9 @@ func (l *Ledger) decideApart(ctx context.Context, batch []*decision, outdated fu
 
 func newDecision(d *Decision) (*decision, error) {
 	item := &decision{Decision: d}
+	if len(d.Effects) == 0 {
+		return nil, fmt.Errorf("run %s: its decision names no effect", d.Intent.RunID)
+	}
 	run := contracts.RunRef{TenantID: d.Intent.TenantID, RunID: d.Intent.RunID.String(), IdempotencyKey: d.Intent.Key,
 		CorrelationID: d.Intent.CorrelationID}
 	var data contracts.Data

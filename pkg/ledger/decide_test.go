@@ -143,7 +143,7 @@ and from_state = 'processing' and to_state = $2 and detail->>'route' = $3`, u.Ru
 		b := shared.For(t)
 		good, bad, lost := undecided(t, b, "good"), undecided(t, b, "bad"), undecided(t, b, "lost")
 		spoiled := ledgertest.Decision(bad, newID(), config.RouteAuto)
-		spoiled.Effect.TargetRecord = "a\x00b" // the effect comes after the decision and the authorization
+		spoiled.Effects[0].TargetRecord = "a\x00b" // the effect comes after the decision and the authorization
 		nowhere := ledgertest.Decision(lost, newID(), "elsewhere")
 		told := map[string]error{}
 		moved, err := b.Policy.Decide(t.Context(), []ledger.Decision{spoiled, ledgertest.Decision(good, newID(), config.RouteAuto), nowhere},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"math/big"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -16,12 +17,13 @@ import (
 // Draw is what one effect takes of a limit (P8). It is stored with the authorization, in the same transaction, and given back when
 // the effect fails.
 type Draw struct {
-	Limit  string           // action type and limit, as in payment.refund/daily
-	Scope  canonical.Digest // of the values that the limit is counted per
-	Window time.Duration
-	Count  int    // the largest number of effects; 0 bounds none
-	Max    string // exact decimal, the largest sum; "" bounds none
-	Amount string // exact decimal, what this effect adds; "" is nothing
+	Ordinal int              // of the effect; 0 is 1
+	Limit   string           // action type and limit, as in payment.refund/daily
+	Scope   canonical.Digest // of the values that the limit is counted per
+	Window  time.Duration
+	Count   int    // the largest number of effects; 0 bounds none
+	Max     string // exact decimal, the largest sum; "" bounds none
+	Amount  string // exact decimal, what this effect adds; "" is nothing
 }
 
 // LimitCheck has a decision that would let an effect be sent stay within limits.
@@ -125,10 +127,11 @@ func lockUsage(ctx context.Context, tx pgx.Tx, budgets []budget, windows []time.
 	return used, err
 }
 
-// exceeds names the first limit that the effect would exceed. Where there is none, what it draws is counted for those after it.
+// exceeds names the first limit that the effects would exceed, one after the other. Where there is none, what they draw is counted for
+// those after them.
 func (d *decision) exceeds(used map[budget]*usage) (*Exceeded, error) {
-	amounts := make([]*big.Rat, len(d.Limits.Draws))
-	for i, draw := range d.Limits.Draws {
+	var counted []func()
+	for _, draw := range d.Limits.Draws {
 		u := used[budget{d.Intent.TenantID, draw.Limit, draw.Scope}]
 		amount, err := decimal(draw.Amount)
 		if err != nil {
@@ -138,16 +141,17 @@ func (d *decision) exceeds(used map[budget]*usage) (*Exceeded, error) {
 		if err != nil {
 			return nil, fmt.Errorf("limit %s: %w", draw.Limit, err)
 		}
-		amounts[i] = amount
+		before := usage{u.count, u.amount}
 		sum := new(big.Rat).Add(u.amount, amount)
 		if draw.Count > 0 && u.count >= int64(draw.Count) || draw.Max != "" && sum.Cmp(most) > 0 {
-			return &Exceeded{Draw: draw, UsedCount: u.count, UsedAmount: plain(u.amount)}, nil
+			over := &Exceeded{Draw: draw, UsedCount: u.count, UsedAmount: plain(u.amount)}
+			for _, undo := range slices.Backward(counted) {
+				undo()
+			}
+			return over, nil
 		}
-	}
-	for i, draw := range d.Limits.Draws {
-		u := used[budget{d.Intent.TenantID, draw.Limit, draw.Scope}]
-		u.count++
-		u.amount.Add(u.amount, amounts[i])
+		u.count, u.amount = u.count+1, sum
+		counted = append(counted, func() { *u = before })
 	}
 	return nil, nil
 }
@@ -178,6 +182,7 @@ type drawn struct {
 
 func (d *drawn) add(effect EffectKey, draws []Draw) {
 	for _, draw := range draws {
+		effect.Ordinal = max(draw.Ordinal, 1)
 		d.effects, d.draws = append(d.effects, effect), append(d.draws, draw)
 	}
 }
@@ -196,7 +201,7 @@ func draw(ctx context.Context, tx pgx.Tx, batch []*decision, moved []uuid.UUID) 
 	var all drawn
 	for _, d := range batch {
 		if d.draws() && has[d.Intent.RunID] {
-			all.add(EffectKey{d.Intent.TenantID, d.Intent.RunID, d.Intent.Revision, 1}, d.Limits.Draws)
+			all.add(EffectKey{TenantID: d.Intent.TenantID, RunID: d.Intent.RunID, Revision: d.Intent.Revision}, d.Limits.Draws)
 		}
 	}
 	if len(all.draws) == 0 {

@@ -117,6 +117,8 @@ var Moves = []Move{
 		By: []string{Dispatcher, Reconciler, Operator}},
 	{Name: "fail", Record: RunRecord, From: []string{RunApproved}, To: RunFailedTerminal,
 		By: []string{Dispatcher, Reconciler, Operator}},
+	{Name: "resume", Record: RunRecord, From: []string{RunAwaitingHuman}, To: RunApproved, By: []string{Approval}},
+	{Name: "end_partly", Record: RunRecord, From: []string{RunAwaitingHuman}, To: RunCompleted, By: []string{Approval}},
 	{Name: "return_to_review", Record: RunRecord, From: []string{RunApproved}, To: RunAwaitingHuman,
 		By: []string{Dispatcher, Reconciler}},
 
@@ -130,6 +132,8 @@ var Moves = []Move{
 	{Name: "request", Record: EffectRecord, To: EffectPending, By: []string{Policy, Approval}},
 	{Name: "reauthorize", Record: EffectRecord, From: []string{EffectHeld}, To: EffectPending, By: []string{Approval}},
 	{Name: "cancel", Record: EffectRecord, From: []string{EffectHeld}, To: EffectCancelled, By: []string{Approval}},
+	{Name: "drop", Record: EffectRecord, From: []string{EffectPending, EffectHeld}, To: EffectCancelled,
+		By: []string{Approval, Dispatcher, Reconciler, Operator}},
 	{Name: "take_back", Record: EffectRecord, From: []string{EffectPending}, To: EffectCancelled, By: []string{Approval}},
 	{Name: "lease", Record: EffectRecord, From: []string{EffectPending}, To: EffectSending, By: []string{Dispatcher}},
 	{Name: "succeed", Record: EffectRecord, From: []string{EffectSending}, To: EffectCompleted, By: []string{Dispatcher}},

@@ -270,6 +270,16 @@ func TestRunMoves(t *testing.T) {
 			b.Approved(key)
 			return func() { takeBack(t, b, key) }
 		},
+		"resume": func(t *testing.T, b *ledgertest.Bench, key string) func() {
+			askedAboutTheRest(t, b, key, false)
+			asked := b.Pending(key)
+			return func() { b.Vote(asked.Vote("nora", ledger.Reject)) }
+		},
+		"end_partly": func(t *testing.T, b *ledgertest.Bench, key string) func() {
+			askedAboutTheRest(t, b, key, true)
+			asked := b.Pending(key)
+			return func() { b.Vote(asked.Vote("nora", ledger.Reject)) }
+		},
 		"claim":          claim(ledgertest.Event),
 		"reclaim":        claim(func(key string) ledger.Claim { return ledgertest.Worker(key, time.Minute) }),
 		"renew":          owners(func(_ string, o *ledger.Owned) { o.Renew = time.Minute }),

@@ -10,8 +10,26 @@ import (
 
 // NearCheck has a decision look for an intent of another key that wants nearly the same (K13).
 type NearCheck struct {
-	Within time.Duration        // how long ago the other may have been submitted
+	Within time.Duration        // how long ago the other of the first action may have been submitted; 0 looks for none
+	Others []NearWish           // what further actions want
 	Review func(*Twin) Decision // what is decided where there is one
+}
+
+// NearWish is what an action wants, alike for those that want nearly the same, and how long ago another may have been submitted.
+type NearWish struct {
+	Hash   []byte
+	Within time.Duration
+}
+
+// wishes are what twins of a decision would want.
+func (d *decision) wishes() []NearWish {
+	if d.Near == nil || d.authorization == nil && d.approval == nil {
+		return nil
+	}
+	if d.Intent.NearHash == nil || d.Near.Within == 0 {
+		return d.Near.Others
+	}
+	return append([]NearWish{{d.Intent.NearHash, d.Near.Within}}, d.Near.Others...)
 }
 
 // Twin is a run that wants, or did, nearly the same.
@@ -24,9 +42,7 @@ type Twin struct {
 }
 
 // checksNear tells whether a decision has to look for twins: only one that lets something happen, or that shows it to a person.
-func (d *decision) checksNear() bool {
-	return d.Near != nil && d.Intent.NearHash != nil && (d.authorization != nil || d.approval != nil)
-}
+func (d *decision) checksNear() bool { return len(d.wishes()) > 0 }
 
 const (
 	// lockNearSQL lets one transaction at a time look for twins of an intent and authorize it: the second sees what the
@@ -42,9 +58,12 @@ select pg_advisory_xact_lock(k) from (
 select i.ord, n.run_id, n.idempotency_key, n.created_at, coalesce(e.operation_id, ''), coalesce(e.external_id, '')
 from unnest($1::text[], $2::bytea[], $3::uuid[], $4::float8[]) with ordinality as i(tenant_id, near_hash, run_id, within, ord)
 cross join lateral (
-  select n.run_id, n.created_at, r.idempotency_key from intents n join runs r using (run_id, tenant_id)
-  where n.tenant_id = i.tenant_id and n.near_hash = i.near_hash and n.run_id <> i.run_id
-    and n.created_at > clock_timestamp() - make_interval(secs => i.within)
+  select n.run_id, n.created_at, r.idempotency_key from (
+    select n.tenant_id, n.run_id, n.created_at from intents n where n.tenant_id = i.tenant_id and n.near_hash = i.near_hash
+    union all
+    select n.tenant_id, n.run_id, n.created_at from near_effects n where n.tenant_id = i.tenant_id and n.near_hash = i.near_hash
+  ) n join runs r using (run_id, tenant_id)
+  where n.run_id <> i.run_id and n.created_at > clock_timestamp() - make_interval(secs => i.within)
     and r.state in ('awaiting_human', 'approved', 'completed')
   order by n.created_at desc limit 1
 ) n
@@ -54,25 +73,31 @@ left join lateral (
 ) e on true`
 )
 
+// wished is one wish of a decision of a batch.
+type wished struct {
+	NearWish
+	at int // index of the decision
+}
+
 // withTwins is the batch with those decisions replaced that have a twin, in the database or earlier in the batch.
 func withTwins(ctx context.Context, tx pgx.Tx, batch []*decision) ([]*decision, error) {
-	var looking []int
+	var looking []wished
 	for i, d := range batch {
-		if d.checksNear() {
-			looking = append(looking, i)
+		for _, wish := range d.wishes() {
+			looking = append(looking, wished{wish, i})
 		}
 	}
 	if len(looking) == 0 {
 		return batch, nil
 	}
-	tenants := column(looking, func(i int) string { return batch[i].Intent.TenantID })
-	hashes := column(looking, func(i int) []byte { return batch[i].Intent.NearHash })
+	tenants := column(looking, func(w wished) string { return batch[w.at].Intent.TenantID })
+	hashes := column(looking, func(w wished) []byte { return w.Hash })
 	if _, err := tx.Exec(ctx, lockNearSQL, tenants, hashes); err != nil {
 		return nil, err
 	}
 	rows, err := tx.Query(ctx, twinsSQL, tenants, hashes,
-		column(looking, func(i int) uuid.UUID { return batch[i].Intent.RunID }),
-		column(looking, func(i int) float64 { return batch[i].Near.Within.Seconds() }))
+		column(looking, func(w wished) uuid.UUID { return batch[w.at].Intent.RunID }),
+		column(looking, func(w wished) float64 { return w.Within.Seconds() }))
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +107,9 @@ func withTwins(ctx context.Context, tx pgx.Tx, batch []*decision) ([]*decision, 
 	_, err = pgx.ForEachRow(rows, []any{&ord, &found.RunID, &found.Key, &found.SubmittedAt, &found.OperationID, &found.ExternalID},
 		func() error {
 			twin := found
-			twins[looking[ord-1]] = &twin
+			if at := looking[ord-1].at; twins[at] == nil {
+				twins[at] = &twin
+			}
 			return nil
 		})
 	if err != nil {
@@ -97,15 +124,17 @@ func reviewed(batch []*decision, twins []*Twin) ([]*decision, error) {
 	out := make([]*decision, len(batch))
 	for i, d := range batch {
 		out[i] = d
-		if !d.checksNear() {
-			continue
-		}
-		wanted := wish{d.Intent.TenantID, string(d.Intent.NearHash)}
 		twin := twins[i]
-		if earlier := first[wanted]; earlier != nil && twin == nil {
-			twin = &Twin{RunID: earlier.Intent.RunID, Key: earlier.Intent.Key, SubmittedAt: earlier.Intent.SubmittedAt}
-			if earlier.authorization != nil {
-				twin.OperationID = OperationID(earlier.Intent.RunID, earlier.Intent.Revision, 1)
+		for _, w := range d.wishes() {
+			wanted := wish{d.Intent.TenantID, string(w.Hash)}
+			if earlier := first[wanted]; earlier != nil && earlier != d && twin == nil {
+				twin = &Twin{RunID: earlier.Intent.RunID, Key: earlier.Intent.Key, SubmittedAt: earlier.Intent.SubmittedAt}
+				if earlier.authorization != nil {
+					twin.OperationID = OperationID(earlier.Intent.RunID, earlier.Intent.Revision, 1)
+				}
+			}
+			if first[wanted] == nil {
+				first[wanted] = d
 			}
 		}
 		if twin != nil {
@@ -115,9 +144,6 @@ func reviewed(batch []*decision, twins []*Twin) ([]*decision, error) {
 				return nil, err
 			}
 			out[i] = item
-		}
-		if first[wanted] == nil {
-			first[wanted] = d
 		}
 	}
 	return out, nil

@@ -37,7 +37,9 @@ with due as materialized (
   cross join lateral (
     select e.tenant_id, e.run_id, e.revision, e.ordinal from effects e
     where e.connector = c.connector and e.tenant_id = c.tenant_id and e.open and e.state = s.state
-      and e.next_check_at <= statement_timestamp() and (s.state <> 'pending' or e.execute_by <= clock_timestamp())
+      and e.next_check_at <= statement_timestamp() and (s.state <> 'pending' or e.execute_by <= clock_timestamp()
+        and (e.stage = 1 or not exists (select from effects b where b.tenant_id = e.tenant_id and b.run_id = e.run_id
+          and b.revision = e.revision and b.stage < e.stage and b.state <> 'completed'))) -- what waits for its stage is not late (D10)
     order by e.next_check_at limit $4
     for no key update of e skip locked
   ) d

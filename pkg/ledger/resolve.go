@@ -298,12 +298,7 @@ func (w *resolving) move(ctx context.Context, actor, why string) error {
 	if err != nil {
 		return err
 	}
-	rows, err := w.tx.Query(ctx, settleSQL[w.ledger.service], settleArgs([]*settlement{s})...)
-	if err != nil {
-		return err
-	}
-	made, err := pgx.CollectRows(rows, pgx.RowTo[int64])
-	if err == nil && len(made) != 1 {
+	if err = w.ledger.settleApart(ctx, w.tx, []*settlement{s}); err == nil && !moved {
 		err = fmt.Errorf("operation %s: %s was allowed and not made", w.OperationID(), w.Move)
 	}
 	w.done.State, w.done.HoldReason = s.move.To, s.Settlement.HoldReason

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -44,7 +45,7 @@ type facts struct {
 	votes         []Cast
 	terms         *Terms // that the approval keeps, nil where it keeps none yet
 	tokenLive     bool   // the vote's token can be used for its decision
-	effectMoved   bool   // an effect of this revision exists that nobody sent back to review
+	effects       []sibling
 }
 
 func (r *ruling) key() runKey { return runKey{r.TenantID, r.RunID} }
@@ -107,7 +108,7 @@ func (r *ruling) expire() {
 func (r *ruling) count() {
 	f, v := &r.locked, r.vote
 	switch {
-	case v.Shown != f.intentHash || (f.effectMoved && v.Decision != Reject):
+	case v.Shown != f.intentHash || f.effectMoved() && v.Decision != Reject:
 		r.answer.Result = VoteChanged
 		return
 	case v.Token != nil && !f.tokenLive:
@@ -120,7 +121,7 @@ func (r *ruling) count() {
 		r.answer.Result = VoteRepeated
 		return
 	}
-	if v.Decision == SendBack && !v.Revisions.Left(f.revision) {
+	if v.Decision == SendBack && (!v.Revisions.Left(f.revision) || f.begun()) {
 		r.answer.Result = VoteNoRounds
 		return
 	}
@@ -144,6 +145,41 @@ func (r *ruling) count() {
 	default:
 		r.answer.Result = VoteCounted
 	}
+}
+
+// effectMoved reports whether there are effects of this intent, and none that people were asked about again.
+func (f *facts) effectMoved() bool {
+	return len(f.effects) > 0 && !slices.ContainsFunc(f.effects, func(e sibling) bool { return e.state == EffectHeld && e.unsent })
+}
+
+// begun reports whether some effect of this intent is done or may be: then no other revision may take its place (D2), and the run cannot
+// end as if nothing had been done (D10).
+func (f *facts) begun() bool { return f.done() != nil || f.moving() }
+
+// done is the last effect that is completed, nil where none is.
+func (f *facts) done() *sibling {
+	for i := range slices.Backward(f.effects) {
+		if f.effects[i].state == EffectCompleted {
+			return &f.effects[i]
+		}
+	}
+	return nil
+}
+
+// moving reports whether an effect of this intent goes on, whatever people decide about the rest.
+func (f *facts) moving() bool {
+	return slices.ContainsFunc(f.effects, func(e sibling) bool { return !e.ended() && !e.unsent })
+}
+
+// runMove is what the approval's move means for the run. Where other effects of the run are done, or go on, only the rest ends (D10).
+func (r *ruling) runMove() Move {
+	switch f := &r.locked; {
+	case r.move == "approve" || r.move == "send_back" || !f.begun():
+		return runMove(r.move)
+	case f.moving():
+		return runMove("resume")
+	}
+	return runMove("end_partly")
 }
 
 // end moves the approval and ends its run.

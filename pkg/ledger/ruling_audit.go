@@ -25,7 +25,7 @@ func (r *ruling) auditTo() string {
 	if r.move == "" {
 		return RunAwaitingHuman
 	}
-	return runMove(r.move).To
+	return r.runMove().To
 }
 
 // detail says what was decided on and by what authority, for whoever asks later (A4, O1).

@@ -32,16 +32,20 @@ cross join lateral (
   select * from approval_tokens t where t.token_hash = i.token_hash and t.approval_id = i.approval_id for update
 ) t`
 
-	// An effect that was sent back, or whose time had passed, unsent, is authorized anew; any other stands in the way.
+	// An effect that was sent back, or whose time had passed, unsent, is authorized anew, and with it what waits for its stage.
 	lockEffectsSQL = `
-select i.ord, not (e.state = 'held' and e.hold_reason = 'review' and not e.maybe_sent and not e.unread_outcome)
+select i.ord, e.ordinal, e.state, coalesce(e.external_id, ''), case
+  when e.maybe_sent or e.unread_outcome then false
+  when e.state = 'held' then e.hold_reason = 'review'
+  else e.state = 'pending' and e.attempts = 0 end
 from unnest($1::text[], $2::uuid[], $3::uuid[]) with ordinality as i(tenant_id, run_id, approval_id, ord)
 cross join lateral (
   select n.revision from approvals a join intents n using (run_id, tenant_id, intent_hash)
   where a.approval_id = i.approval_id and a.tenant_id = i.tenant_id and a.run_id = i.run_id limit 1
 ) n
 cross join lateral (
-  select * from effects e where e.tenant_id = i.tenant_id and e.run_id = i.run_id and e.revision = n.revision for update
+  select * from effects e where e.tenant_id = i.tenant_id and e.run_id = i.run_id and e.revision = n.revision order by e.ordinal
+  for update
 ) e`
 
 	runFactsSQL = `
@@ -141,10 +145,10 @@ func readTokens(rows pgx.Rows, batch []*ruling) error {
 
 func readEffects(rows pgx.Rows, batch []*ruling) error {
 	var ord int
-	var moved bool
-	_, err := pgx.ForEachRow(rows, []any{&ord, &moved}, func() error {
+	var e sibling
+	_, err := pgx.ForEachRow(rows, []any{&ord, &e.Ordinal, &e.state, &e.externalID, &e.unsent}, func() error {
 		f := &batch[ord-1].locked
-		f.effectMoved = f.effectMoved || moved
+		f.effects = append(f.effects, e)
 		return nil
 	})
 	return err

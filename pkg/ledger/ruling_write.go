@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -61,26 +62,31 @@ where r.tenant_id = i.tenant_id and r.run_id = i.run_id`
 insert into authorizations (tenant_id, run_id, intent_hash, authorization_id, approval_id, approval_state, execute_by)
 select * from unnest($1::text[], $2::uuid[], $3::bytea[], $4::uuid[], $5::uuid[], $6::text[], $7::timestamptz[])`
 
-	// An unchanged intent that is approved again authorizes the same row again (D2); it keeps its operation id and attempts.
+	// An unchanged intent that is approved again authorizes the same rows again (D2); each keeps its operation id and attempts. Of a run
+	// with several effects that is what was sent back and what waits for its stage; the others stay as they are (D10).
 	requestedSQL = `
 insert into effects (tenant_id, run_id, revision, ordinal, intent_hash, authorization_id, operation_id, action_type, connector, operation,
-  target_system, target_record, execute_by, next_check_at)
-select tenant_id, run_id, revision, 1, intent_hash, authorization_id, operation_id, action_type, connector, operation, target_system,
-  target_record, execute_by, clock_timestamp()
+  target_system, target_record, execute_by, next_check_at, stage, actions)
+select tenant_id, run_id, revision, ordinal, intent_hash, authorization_id, operation_id, action_type, connector, operation, target_system,
+  target_record, execute_by, clock_timestamp(), stage, actions
 from unnest($1::text[], $2::uuid[], $3::int[], $4::bytea[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
-  $11::text[], $12::timestamptz[])
+  $11::text[], $12::timestamptz[], $13::int[], $14::int[], $15::int[])
   as i(tenant_id, run_id, revision, intent_hash, authorization_id, operation_id, action_type, connector, operation, target_system,
-  target_record, execute_by)
+  target_record, execute_by, ordinal, stage, actions)
 on conflict (run_id, tenant_id, revision, ordinal) do update set authorization_id = excluded.authorization_id, state = 'pending',
   hold_reason = null, execute_by = excluded.execute_by, next_check_at = excluded.next_check_at, updated_at = clock_timestamp()
-where effects.state = 'held' and effects.hold_reason = 'review' and effects.intent_hash = excluded.intent_hash`
+where (effects.state = 'held' and effects.hold_reason = 'review'
+    or effects.state = 'pending' and effects.attempts = 0 and not effects.maybe_sent and not effects.unread_outcome)
+  and effects.intent_hash = excluded.intent_hash`
 
-	// Nothing of a run that ends here is sent: what had been sent back to review is taken off the queue for good.
+	// Nothing more of a run whose approval ends here is sent: what had been sent back to review, and what waits for its stage, is taken off
+	// the queue for good.
 	cancelledSQL = `
 update effects e set state = 'cancelled', open = false, hold_reason = null, next_check_at = clock_timestamp(),
   updated_at = clock_timestamp()
 from unnest($1::text[], $2::uuid[]) as i(tenant_id, run_id)
-where e.tenant_id = i.tenant_id and e.run_id = i.run_id and e.state = 'held' and e.hold_reason = 'review'`
+where e.tenant_id = i.tenant_id and e.run_id = i.run_id and (e.state = 'held' and e.hold_reason = 'review'
+  or e.state = 'pending' and e.attempts = 0 and not e.maybe_sent and not e.unread_outcome)`
 
 	rulingEventsSQL = `
 insert into event_log (event_id, tenant_id, run_id, stream, subject, payload)
@@ -193,7 +199,7 @@ func (w *rulingWriter) moved(moved []*ruling) {
 	w.batch.Queue(tokensSpentSQL, rulingApprovals(moved))
 	w.batch.Queue(noticesMootSQL, rulingApprovals(moved))
 	w.batch.Queue(runsMovedSQL, rulingTenants(moved), rulingIDs(moved),
-		column(moved, func(r *ruling) string { return runMove(r.move).To }),
+		column(moved, func(r *ruling) string { return r.runMove().To }),
 		column(moved, (*ruling).outcome), column(moved, func(r *ruling) string { return r.reason }), at)
 }
 
@@ -206,21 +212,39 @@ func (w *rulingWriter) approved(approved []*ruling) {
 	hashes := column(approved, func(r *ruling) []byte { return r.locked.intentHash[:] })
 	w.batch.Queue(authorizedSQL, rulingTenants(approved), rulingIDs(approved), hashes, authorizations, rulingApprovals(approved),
 		column(approved, func(*ruling) string { return ApprovalApproved }), executeBy)
-	w.batch.Queue(requestedSQL, rulingTenants(approved), rulingIDs(approved),
-		column(approved, func(r *ruling) int32 { return int32(r.locked.revision) }), hashes, authorizations,
-		column(approved, func(r *ruling) string { return OperationID(r.RunID, r.locked.revision, 1) }),
-		column(approved, func(r *ruling) string { return r.locked.actionType }),
-		column(approved, func(r *ruling) string { return r.vote.Effect.Connector }),
-		column(approved, func(r *ruling) string { return r.vote.Effect.Operation }),
-		column(approved, func(r *ruling) string { return r.vote.Effect.TargetSystem }),
-		column(approved, func(r *ruling) string { return r.vote.Effect.TargetRecord }), executeBy)
+	w.requested(approved, hashes, authorizations, executeBy)
 	var all drawn
 	for _, r := range approved {
-		all.add(EffectKey{r.TenantID, r.RunID, r.locked.revision, 1}, r.vote.Draws)
+		all.add(EffectKey{TenantID: r.TenantID, RunID: r.RunID, Revision: r.locked.revision}, r.vote.Draws)
 	}
 	if len(all.draws) > 0 {
 		w.batch.Queue(drawSQL, all.args()...)
 	}
+}
+
+// wanted is one effect that an approved ruling asks for.
+type wanted struct {
+	*ruling
+	EffectRequest
+	of, ordinal int // index of the ruling, and which of its effects
+}
+
+func (w *rulingWriter) requested(approved []*ruling, hashes [][]byte, authorizations []uuid.UUID, executeBy []time.Time) {
+	var all []wanted
+	for i, r := range approved {
+		for n, e := range r.vote.Effects {
+			all = append(all, wanted{r, e, i, n + 1})
+		}
+	}
+	w.batch.Queue(requestedSQL, column(all, func(e wanted) string { return e.TenantID }), column(all, func(e wanted) uuid.UUID { return e.RunID }),
+		column(all, func(e wanted) int32 { return int32(e.locked.revision) }),
+		column(all, func(e wanted) []byte { return hashes[e.of] }), column(all, func(e wanted) uuid.UUID { return authorizations[e.of] }),
+		column(all, func(e wanted) string { return OperationID(e.RunID, e.locked.revision, e.ordinal) }),
+		column(all, func(e wanted) string { return cmp.Or(e.ActionType, e.locked.actionType) }),
+		column(all, func(e wanted) string { return e.Connector }), column(all, func(e wanted) string { return e.Operation }),
+		column(all, func(e wanted) string { return e.TargetSystem }), column(all, func(e wanted) string { return e.TargetRecord }),
+		column(all, func(e wanted) time.Time { return executeBy[e.of] }), column(all, func(e wanted) int32 { return int32(e.ordinal) }),
+		column(all, func(e wanted) int32 { return e.stage() }), column(all, func(e wanted) int32 { return int32(len(e.vote.Effects)) }))
 }
 
 func (w *rulingWriter) ended(ended []*ruling) {
@@ -272,19 +296,46 @@ func (r *ruling) events() []contracts.Data {
 	case "":
 	case "approve":
 		events = append(events, &contracts.EffectRequested{TenantID: r.TenantID, RunID: ref.RunID,
-			OperationID: OperationID(r.RunID, f.revision, 1)})
+			OperationID: OperationID(r.RunID, f.revision, f.again())})
 	case "send_back":
 		events = append(events, &contracts.RunSentBack{RunRef: ref, IntentRevision: f.revision, IntentHash: f.intentHash.String(),
 			SentBy: r.vote.Reviewer.ID, Reasons: []string{"sent_back"}, Reason: r.vote.Reason})
 	default:
-		events = append(events, &contracts.RunEnded{RunRef: ref, Outcome: r.outcome(), Reason: r.reason})
+		if end := r.ended(ref); end != nil {
+			events = append(events, end)
+		}
 	}
 	return events
 }
 
+// again is the ordinal of the effect that people were asked about again, or of the first.
+func (f *facts) again() int {
+	for _, e := range f.effects {
+		if e.state == EffectHeld && e.unsent {
+			return e.Ordinal
+		}
+	}
+	return 1
+}
+
+// ended tells of the run's end, nil where some of its effects go on.
+func (r *ruling) ended(ref contracts.RunRef) contracts.Data {
+	switch r.outcome() {
+	case "":
+		return nil
+	case OutcomePartial:
+		done := r.locked.done()
+		return &contracts.RunCompleted{RunRef: ref, Outcome: OutcomePartial, TargetReceipt: done.externalID,
+			OperationID: OperationID(r.RunID, r.locked.revision, done.Ordinal)}
+	}
+	return &contracts.RunEnded{RunRef: ref, Outcome: r.outcome(), Reason: r.reason}
+}
+
 // outcome of the run, "" where it goes on.
 func (r *ruling) outcome() string {
-	switch r.move {
+	switch r.runMove().Name {
+	case "end_partly":
+		return OutcomePartial
 	case "reject", "withdraw":
 		return OutcomeRejected
 	case "expire":

@@ -97,6 +97,7 @@ type settlement struct {
 	approval *uuid.UUID
 	event    *outgoing
 	moved    *bool
+	siblings // of an effect that is settled apart
 }
 
 // Settle makes the moves, each by compare-and-set, and appends the outcomes of attempts whether or not the move was still to be
@@ -132,12 +133,30 @@ func (l *Ledger) Settle(ctx context.Context, command string, settlements []Settl
 }
 
 func (l *Ledger) settleBatch(ctx context.Context, command string, batch []*settlement) error {
-	ords, err := collect(ctx, l, l.site(command), column(batch, func(s *settlement) string { return s.RunID.String() }),
-		pgx.RowTo[int64], settleSQL[l.service], settleArgs(batch)...)
-	for _, ord := range ords {
-		*batch[ord-1].moved = true
+	rows, err := collect(ctx, l, l.site(command), settledRuns(batch), pgx.RowToStructByPos[settledRow], settleSQL[l.service],
+		settleArgs(batch, false)...)
+	var apart []*settlement
+	for _, row := range rows {
+		if row.Apart {
+			apart = append(apart, batch[row.Ord-1])
+		} else {
+			*batch[row.Ord-1].moved = true
+		}
 	}
-	return err
+	if err != nil || len(apart) == 0 {
+		return err
+	}
+	return l.transaction(ctx, l.site(command), settledRuns(apart), func(tx pgx.Tx) error { return l.settleApart(ctx, tx, apart) })
+}
+
+// settledRow is one item that was settled, or is to be settled apart.
+type settledRow struct {
+	Ord   int64
+	Apart bool
+}
+
+func settledRuns(batch []*settlement) []string {
+	return column(batch, func(s *settlement) string { return s.RunID.String() })
 }
 
 func (l *Ledger) newSettlement(given *Settlement, moved *bool) (*settlement, error) {
@@ -146,16 +165,21 @@ func (l *Ledger) newSettlement(given *Settlement, moved *bool) (*settlement, err
 	if !item.move.may(l.service) {
 		return nil, fmt.Errorf("%s may not make the move %q", l.service, s.Move)
 	}
-	data := item.consequence()
-	if item.runMove.Name != "" && !item.runMove.may(l.service) {
-		return nil, fmt.Errorf("%s may not make the run's move %q", l.service, item.runMove.Name)
+	return item, item.tell(l.service, item.consequence())
+}
+
+// tell has the run make its move, and an event be told.
+func (s *settlement) tell(service string, data contracts.Data) error {
+	if s.runMove.Name != "" && !s.runMove.may(service) {
+		return fmt.Errorf("%s may not make the run's move %q", service, s.runMove.Name)
 	}
+	s.event = nil
 	if data == nil {
-		return item, nil
+		return nil
 	}
 	event, err := newOutgoing(s.TenantID, s.RunID, s.TraceParent, data)
-	item.event = &event
-	return item, err
+	s.event = &event
+	return err
 }
 
 // storable copies a settlement with text that Postgres can keep: much of it comes from providers.

@@ -9,7 +9,8 @@ import (
 // settleTemplate makes a batch of effect moves. All runs are locked before the first effect, and the guards look at the locked
 // rows. An attempt's outcome is appended whatever became of the effect meanwhile; where its owner had lost the effect, the
 // effect is marked, so that nobody sends before the report has been read (D7). A move that the effect remembers as its last one
-// counts as made: the answer to its COMMIT was lost.
+// counts as made: the answer to its COMMIT was lost. What becomes of a run with several effects is not for this statement to see, unless
+// $52 says that it was seen: such items are left alone, and returned with true.
 const settleTemplate = `
 with input as materialized (
   select * from unnest($1::text[], $2::uuid[], $3::int[], $4::int[], $5::text[], $6::text[], $7::int[], $8::uuid[], $9::text[],
@@ -37,7 +38,7 @@ with input as materialized (
       e.hold_reason as held_for, e.target_system, e.target_record, e.connector
     from effects e
     where e.tenant_id = i.tenant_id and e.run_id = i.run_id and e.revision = i.revision and e.ordinal = i.ordinal
-      and (select count(*) from locked_runs) >= 0
+      and (select count(*) from locked_runs) >= 0 and ($52 or i.run_move = '' or e.actions = 1)
     for no key update
   ) e
 ), moved as (
@@ -62,7 +63,7 @@ with input as materialized (
       record_version, absent, clear_unread, verdict, move_id, postcondition, postcondition_version from locked where may offset 0) m
   where e.tenant_id = m.tenant_id and e.run_id = m.run_id and e.revision = m.revision and e.ordinal = m.ordinal
 ), /*recorded*//*looked*//*heard*/runs_moved as (
-  update runs r set state = m.run_to, outcome = nullif(m.run_outcome, ''), outcome_reason = nullif(m.reason, ''),
+  update runs r set state = m.run_to, outcome = nullif(m.run_outcome, ''), outcome_reason = coalesce(nullif(m.reason, ''), r.outcome_reason),
     version = r.version + 1, updated_at = m.now, next_check_at = null,
     ended_at = case when m.run_outcome <> '' then m.now end
   from (select tenant_id, run_id, run_from, run_to, run_outcome, reason, now, ord from locked where may and run_move <> '' offset 0) m
@@ -82,7 +83,10 @@ with input as materialized (
     'run', nullif(run_to, ''), 'provider_event', nullif(provider_event, ''), 'note', nullif(note, '')/*signed*/))
   from locked where may
 )
-select ord from locked where may or last_move = move_id/*found*/`
+select ord, false from locked where may or last_move = move_id/*found*/
+union all
+select i.ord, true from input i join effects e using (tenant_id, run_id, revision, ordinal)
+where not $52 and i.run_move <> '' and e.actions > 1`
 
 // Parts of the statement that only some services may run, because a statement needs the right to all that stands in it: attempts
 // are the dispatcher's, lookups the reconciler's, and operators ask nobody again. A former owner's report that it may have sent
@@ -155,7 +159,7 @@ var settleSQL = map[string]string{
 // settleFor is the template with the parts that a service may run, each after its place.
 func settleFor(parts ...string) string { return strings.NewReplacer(parts...).Replace(settleTemplate) }
 
-func settleArgs(batch []*settlement) []any {
+func settleArgs(batch []*settlement, seen bool) []any {
 	none := AttemptOutcome{}
 	outcome := func(s *settlement) AttemptOutcome {
 		if s.Settlement.Outcome == nil {
@@ -221,6 +225,7 @@ func settleArgs(batch []*settlement) []any {
 		column(batch, func(s *settlement) string { return s.Postcondition }),
 		column(batch, func(s *settlement) string { return s.PostconditionVersion }),
 		column(batch, func(s *settlement) string { return s.ProviderEvent }),
+		seen,
 	}
 }
 

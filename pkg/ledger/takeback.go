@@ -40,8 +40,13 @@ func (e EffectView) Unsent() bool { return effectMove("take_back").Allowed(e.Sta
 // ErrNoRun means that no run has that id.
 var ErrNoRun = errors.New("there is no such run")
 
-// takeBackSQL races the dispatcher's lease by one update of the effect's row: only one of them finds it pending. What may have reached
-// the provider, and what a former owner has yet to report of, cannot be taken back.
+// lockRunEffectsSQL waits for whoever moves an effect of the run, in a statement before the one that looks.
+const lockRunEffectsSQL = `
+with locked as materialized (select from runs where tenant_id = $1 and run_id = $2 for no key update)
+select from effects where tenant_id = $1 and run_id = $2 and (select count(*) from locked) >= 0 order by revision, ordinal for no key update`
+
+// takeBackSQL races the dispatcher's lease by the locks of the effects' rows: only one of them finds them pending. What may have reached
+// the provider, and what a former owner has yet to report of, cannot be taken back, and neither can the rest of a run that has begun.
 const takeBackSQL = `
 with locked as materialized (
   select r.tenant_id, r.run_id, r.intent_revision, clock_timestamp() as now from runs r
@@ -49,12 +54,13 @@ with locked as materialized (
 ), cancelled as (
   update effects e set state = $4, open = false, next_check_at = k.now, updated_at = k.now
   from locked k where e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.intent_revision and e.state = any($5)
-    and not e.maybe_sent and not e.unread_outcome
-  returning e.tenant_id, e.run_id, e.operation_id, k.now
+    and not exists (select from effects o where o.tenant_id = k.tenant_id and o.run_id = k.run_id and o.revision = k.intent_revision
+      and (o.state <> all($5) or o.maybe_sent or o.unread_outcome))
+  returning e.tenant_id, e.run_id, e.operation_id, e.ordinal, k.now
 ), ended as (
   update runs r set state = $6, outcome = $7, outcome_reason = $8, version = r.version + 1, updated_at = c.now, next_check_at = null,
     ended_at = c.now
-  from cancelled c where r.tenant_id = c.tenant_id and r.run_id = c.run_id
+  from cancelled c where c.ordinal = 1 and r.tenant_id = c.tenant_id and r.run_id = c.run_id
   returning r.tenant_id, r.run_id, c.operation_id
 ), log as (
   insert into event_log (event_id, tenant_id, run_id, stream, subject, payload)
@@ -85,6 +91,9 @@ func (l *Ledger) TakeBack(ctx context.Context, b TakeBack) (done TakenBack, err 
 			event, err := newOutgoing(b.TenantID, b.RunID, trace, &contracts.RunEnded{RunRef: run, Outcome: OutcomeRejected,
 				Reason: b.outcomeReason()})
 			if err != nil {
+				return err
+			}
+			if _, err = tx.Exec(ctx, lockRunEffectsSQL, b.TenantID, b.RunID); err != nil {
 				return err
 			}
 			ofRun, ofEffect := runMove("take_back"), effectMove("take_back")

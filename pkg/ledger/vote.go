@@ -39,7 +39,8 @@ type Vote struct {
 	// Terms are who must approve by the configuration; those that were kept with the request come first. Empty, any Quorum people.
 	Terms  Terms
 	Quorum int // how many different people have to approve at least, whatever the terms; less than 1 is 1
-	Effect EffectRequest
+	// Effects are what the intent asks for, in the order of its actions; at least one where the vote approves.
+	Effects []EffectRequest
 	// Revisions bound how often a proposal may be sent back. One vote to send it back is enough, as one to reject it is.
 	Revisions Revisions
 	Glass     Glass  // of BreakGlass

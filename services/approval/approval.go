@@ -190,6 +190,11 @@ func (a *Approval) tenant(id string) *tenant {
 	return t
 }
 
+// action is the action of a kind, nil where it is not registered.
+func (t *tenant) action(kind string) *config.Action {
+	return config.ActionOf(kind, func(name string) *config.Action { return t.actions[name] })
+}
+
 func actionsOf(declared *config.Tenant) map[string]*config.Action {
 	actions := map[string]*config.Action{}
 	for _, action := range declared.Actions {

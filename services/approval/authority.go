@@ -106,7 +106,7 @@ func (t *tenant) mayDecide(who *identity, card *ledger.Card, w want, rolesMaxAge
 	if _, no := t.capacityFor(who, card, w.Decision); no != nil {
 		return no
 	}
-	if w.approves() && (t.actions[card.ActionType] == nil || t.sources[card.Source] == nil) {
+	if w.approves() && (t.action(card.ActionType) == nil || t.sources[card.Source] == nil) {
 		return &refusal{codeRemoved, "The configuration does not have this action, or this source, any more, so nobody can say what " +
 			"approving it takes. You may reject it."}
 	}

@@ -15,7 +15,7 @@ import (
 
 // breakGlass is who may approve actions of a type alone, nil where nobody may.
 func (t *tenant) breakGlass(actionType string) *config.BreakGlass {
-	if action := t.actions[actionType]; action != nil {
+	if action := t.action(actionType); action != nil {
 		return action.Review.BreakGlass
 	}
 	return nil

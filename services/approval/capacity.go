@@ -62,7 +62,7 @@ func (t *tenant) capacities(who *identity, card *ledger.Card) []capacity {
 // countingAs adds the roles that somebody stands in for: who may decide only since the request has escalated counts for any group,
 // since nobody of the groups has decided in time (A12).
 func (t *tenant) countingAs(card *ledger.Card, roles []string) []string {
-	action := t.actions[card.ActionType]
+	action := t.action(card.ActionType)
 	if action == nil || action.Review.Escalation == nil {
 		return roles
 	}

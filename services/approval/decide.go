@@ -58,7 +58,7 @@ func (a *Approval) decide(ctx context.Context, who *identity, b ballot) (ledger.
 		return ledger.Voted{}, no // mayDecide has said so, on the same card
 	}
 	rule := b.Tenant.termsOf(b.Card)
-	snapshot, err := intent.Read(b.Card.Canonical, b.Card.IntentHash)
+	actions, err := intent.ReadActions(b.Card.Canonical, b.Card.IntentHash)
 	if err != nil {
 		return ledger.Voted{}, fmt.Errorf("read the intent of approval %s: %w", b.Card.ApprovalID, err)
 	}
@@ -66,9 +66,10 @@ func (a *Approval) decide(ctx context.Context, who *identity, b ballot) (ledger.
 		CommandID: b.CommandID, TenantID: b.Card.TenantID, RunID: b.Card.RunID, ApprovalID: b.Card.ApprovalID,
 		Decision: b.Decision, Reason: strings.TrimSpace(b.Reason), Channel: who.Channel, Shown: b.Shown, PageDigest: b.PageDigest, Seen: b.Seen,
 		Token: hash, Terms: rule.Kept, Quorum: rule.Least, Reviewer: b.Tenant.reviewer(who, right),
-		Effect: ledger.EffectRequest{Connector: snapshot.Connector, Operation: snapshot.Operation,
-			TargetSystem: snapshot.TargetSystem, TargetRecord: snapshot.TargetRecord},
-		Draws: a.draws(b.Tenant, snapshot), Revisions: b.Tenant.revisions(b.Card),
+		Revisions: b.Tenant.revisions(b.Card),
+	}
+	for _, s := range actions {
+		vote.Effects, vote.Draws = append(vote.Effects, s.Effect()), append(vote.Draws, a.draws(b.Tenant, s)...)
 	}
 	if b.Decision == ledger.BreakGlass {
 		vote.Glass = a.glass(b.Tenant, b.Card)
@@ -89,7 +90,7 @@ func (a *Approval) decide(ctx context.Context, who *identity, b ballot) (ledger.
 // draws are what the effect takes of its action type's limits. A person has seen what it is, so that one which cannot be counted is
 // not stopped by that.
 func (a *Approval) draws(t *tenant, s *intent.Snapshot) []ledger.Draw {
-	action := t.actions[s.ActionType]
+	action := t.action(s.ActionType)
 	if action == nil {
 		return nil
 	}

@@ -63,7 +63,7 @@ const (
 
 // resolvers are the roles of which one settles effects of a type.
 func (t *tenant) resolvers(actionType string) []string {
-	if action := t.actions[actionType]; action != nil {
+	if action := t.action(actionType); action != nil {
 		return action.Resolve.By()
 	}
 	return []string{roleOperator}
@@ -110,7 +110,7 @@ func (a *Approval) deskCase(ctx context.Context, who *identity, operationID stri
 
 // ownerOf is who answers for an action type, "" where the configuration does not have it any more.
 func (t *tenant) ownerOf(actionType string) string {
-	if action := t.actions[actionType]; action != nil {
+	if action := t.action(actionType); action != nil {
 		return action.Owner
 	}
 	return ""
@@ -118,7 +118,7 @@ func (t *tenant) ownerOf(actionType string) string {
 
 // takesTwo reports whether another person has to confirm that the effect was not done.
 func (t *tenant) takesTwo(c *ledger.DeskItem) bool {
-	return outcome.TakesTwo(t.actions[c.ActionType], t.OperationOf(c.Connector, c.Operation), c.MaybeSent, c.FirstSentAt, c.Now)
+	return outcome.TakesTwo(t.action(c.ActionType), t.OperationOf(c.Connector, c.Operation), c.MaybeSent, c.FirstSentAt, c.Now)
 }
 
 // resolution is what a person says of an effect, as a channel received it.
@@ -189,7 +189,7 @@ func (t *tenant) mayConfirm(who *identity, c *ledger.DeskCase) *refusal {
 // recentFor is how long ago the sign-in of somebody may be who has an action sent again, 0 where it does not matter: what is done twice
 // and cannot be undone is the harm that the operator's word can do.
 func (t *tenant) recentFor(actionType string) time.Duration {
-	action := t.actions[actionType]
+	action := t.action(actionType)
 	switch {
 	case action == nil:
 		return recentResolver

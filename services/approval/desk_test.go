@@ -46,8 +46,8 @@ func (g *gate) lost(key string, propose ...func(*servicetest.Proposal)) ledger.E
 		}
 	})
 	vote := asked.Vote("nora", ledger.Approve)
-	vote.Effect = ledger.EffectRequest{Connector: "sandbox-payments", Operation: "create_refund", TargetSystem: "payments",
-		TargetRecord: "p-" + key}
+	vote.Effects = []ledger.EffectRequest{{Connector: "sandbox-payments", Operation: "create_refund", TargetSystem: "payments",
+		TargetRecord: "p-" + key}}
 	g.Vote(vote)
 	g.Exec(`insert into effect_attempts (tenant_id, run_id, revision, ordinal, attempt, owner, switch_epoch, started_at, class, sent,
   http_status, provider_request_id, detail, finished_at)

@@ -105,7 +105,7 @@ func (a *Approval) alertDesk(ctx context.Context, sums []ledger.DeskSum) error {
 
 // alertAfter is how long an effect of a type may be unknown.
 func (t *tenant) alertAfter(actionType string) time.Duration {
-	if action := t.actions[actionType]; action != nil {
+	if action := t.action(actionType); action != nil {
 		return action.Resolve.AlertAfter
 	}
 	return deskAlert

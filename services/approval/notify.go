@@ -156,7 +156,7 @@ func (a *Approval) tell(ctx context.Context, n *ledger.Notice) (told bool, err e
 		ID: noticeID(n), Recipient: n.Recipient, Tenant: t.DisplayName, Asked: n.Asked, Kind: n.Kind, ReviewBy: n.ReviewBy,
 		Link: a.settings.PublicURL + "/approvals/" + n.ApprovalID.String(),
 	}
-	if action := t.actions[n.ActionType]; action != nil {
+	if action := t.action(n.ActionType); action != nil {
 		m.Risk = action.Risk
 	}
 	channel := t.channels[n.Channel]

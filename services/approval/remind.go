@@ -11,12 +11,12 @@ import (
 func (a *Approval) plan(asked *ledger.Asked) ledger.Plan {
 	p := ledger.Plan{ApprovalID: asked.ApprovalID, RemindBefore: asked.DecideBy.Sub(asked.RequestedAt) / 4}
 	t := a.tenant(asked.TenantID)
-	if t == nil || t.actions[asked.ActionType] == nil {
+	if t == nil || t.action(asked.ActionType) == nil {
 		return p
 	}
-	kept := configured(t.actions[asked.ActionType])
+	kept := configured(t.action(asked.ActionType))
 	p.Terms = &kept
-	review := t.actions[asked.ActionType].Review
+	review := t.action(asked.ActionType).Review
 	p.RemindBefore = review.RemindBefore
 	if review.Escalation != nil {
 		p.EscalateBefore = review.Escalation.Before
@@ -42,9 +42,9 @@ func (a *Approval) escalate(ctx context.Context) (bool, error) {
 // widen is who may decide besides the audience, by the configuration as it is now.
 func (a *Approval) widen(asked *ledger.Asked) ledger.Widening {
 	t := a.tenant(asked.TenantID)
-	if t == nil || t.actions[asked.ActionType] == nil || t.actions[asked.ActionType].Review.Escalation == nil {
+	if t == nil || t.action(asked.ActionType) == nil || t.action(asked.ActionType).Review.Escalation == nil {
 		return ledger.Widening{} // the configuration has changed: nobody else may decide
 	}
-	roles := t.actions[asked.ActionType].Review.Escalation.To
+	roles := t.action(asked.ActionType).Review.Escalation.To
 	return ledger.Widening{Roles: roles, To: a.addresses(asked, roles)}
 }

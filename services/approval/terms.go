@@ -29,12 +29,12 @@ type terms struct {
 // person: then two different people decide (APR-10).
 func (t *tenant) termsOf(card *ledger.Card) terms {
 	rule := terms{TypedReason: true, Kept: ledger.QuorumOf(1), Least: 1}
-	if action := t.actions[card.ActionType]; action != nil {
+	if action := t.action(card.ActionType); action != nil {
 		rule.TypedReason, rule.RecentSignIn, rule.Profession = action.Review.TypedReason, action.Review.RecentSignIn, action.Profession
 		rule.Kept = configured(action)
 	}
 	if card.Terms != nil {
-		rule.Other = t.actions[card.ActionType] != nil && !alike(rule.Kept, *card.Terms)
+		rule.Other = t.action(card.ActionType) != nil && !alike(rule.Kept, *card.Terms)
 		rule.Kept = *card.Terms
 	}
 	source := t.sources[card.Source]
@@ -49,7 +49,7 @@ func (t *tenant) termsOf(card *ledger.Card) terms {
 
 // revisions bound how often what the card asks for can be sent back, by the configuration as it is now.
 func (t *tenant) revisions(card *ledger.Card) ledger.Revisions {
-	if action := t.actions[card.ActionType]; action != nil {
+	if action := t.action(card.ActionType); action != nil {
 		return ledger.Revisions(action.Revisions)
 	}
 	return ledger.Revisions{}

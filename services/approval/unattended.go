@@ -72,7 +72,7 @@ func (t *tenant) sees(who *identity, u *ledger.Unattended) bool {
 		return false
 	}
 	roles := []string{roleOperator}
-	if action := t.actions[u.ActionType]; action != nil {
+	if action := t.action(u.ActionType); action != nil {
 		roles = append(roles, action.Audience...)
 	}
 	for _, s := range u.Samples {

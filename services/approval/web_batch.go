@@ -149,7 +149,7 @@ func (t *tenant) notTogether(who *identity, card *ledger.Card, rolesMaxAge time.
 
 // decidedAlone says why nobody decides a request of this type together with others, "" where they may.
 func (t *tenant) decidedAlone(card *ledger.Card) string {
-	action := t.actions[card.ActionType]
+	action := t.action(card.ActionType)
 	switch {
 	case action == nil:
 		return "Its action is not configured any more."

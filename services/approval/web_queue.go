@@ -203,7 +203,7 @@ func (w *web) row(who *identity, one *ledger.Listed, at place) queueRow {
 	if len(w.a.tenants) > 1 {
 		row.Tenant = t.DisplayName
 	}
-	if action := t.actions[one.ActionType]; action != nil {
+	if action := t.action(one.ActionType); action != nil {
 		row.Risk = action.Risk
 	}
 	if row.Mine = t.waitsFor(who, card); row.Mine {

@@ -180,7 +180,7 @@ func (a asked) types(t *tenant, risk string) []string {
 // unknown asks for what has no risk, because the configuration does not have its type any more.
 func (a asked) unknown(t *tenant, f *ledger.ApprovalFilter) {
 	switch {
-	case a.Risk != "" || a.Action != "" && t.actions[a.Action] != nil:
+	case a.Risk != "" || a.Action != "" && t.action(a.Action) != nil:
 		f.Actions = []string{}
 	case a.Action != "":
 		f.Actions = []string{a.Action}

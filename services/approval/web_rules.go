@@ -13,7 +13,7 @@ import (
 
 // rerunRules say what happens next and what may run again, in words (A10).
 func (t *tenant) rerunRules(card *ledger.Card, s *intent.Snapshot) []string {
-	action, source := t.actions[card.ActionType], t.sources[card.Source]
+	action, source := t.action(card.ActionType), t.sources[card.Source]
 	rules := []string{"If it is rejected, the run ends and nothing is sent." + ifSaid(" ", rejection(action)),
 		"If nobody decides in time, the run ends as expired and nothing is sent.",
 		"If it is approved and not executed within " + span(card.ExecuteWithin) + ", or its target or the rules have changed by then, it " +
@@ -127,7 +127,7 @@ func (t *tenant) problemsOf(card *ledger.Card, s *intent.Snapshot) []string {
 				cmp.Or(f.text("reason"), "it does not say why"))
 		}
 	}
-	action := t.actions[card.ActionType]
+	action := t.action(card.ActionType)
 	if action == nil {
 		return append(found, "The action type is not configured any more.")
 	}

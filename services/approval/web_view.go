@@ -81,7 +81,7 @@ func (t *tenant) view(card *ledger.Card, full bool) (*cardView, error) {
 	}
 	rule := t.termsOf(card)
 	v := &cardView{Card: card, Eye: &eye{Full: full}, Tenant: t.DisplayName, Zone: t.TimeZone, State: stateNow(&card.ApprovalSummary),
-		Action: t.actions[card.ActionType], Terms: rule, Stages: stagesOf(ledger.Fold(rule.All, card.Cast)),
+		Action: t.action(card.ActionType), Terms: rule, Stages: stagesOf(ledger.Fold(rule.All, card.Cast)),
 		Deciders: t.deciders(card, rule), Amount: moneyOf(s.Change),
 		Current: s.CurrentVersion, Uncertainty: s.Uncertainty, Workflow: s.WorkflowVersion, PolicyThen: s.PolicyVersion,
 		Destination: s.Destination, Why: reasonsOf(card.Reasons), Problems: t.problemsOf(card, s),

@@ -142,8 +142,8 @@ func (g *gate) decides(claim ledger.Claim, route string, change func(*ledger.Dec
 	require.NoError(g.t, err)
 	d := ledgertest.Decision(&undecided[0], uuid.Must(uuid.NewV7()), route)
 	d.PolicyVersion = g.PolicyVersion
-	d.Effect = ledger.EffectRequest{Connector: s.Connector, Operation: s.Operation, TargetSystem: s.TargetSystem,
-		TargetRecord: s.TargetRecord}
+	d.Effects = []ledger.EffectRequest{{Connector: s.Connector, Operation: s.Operation, TargetSystem: s.TargetSystem,
+		TargetRecord: s.TargetRecord}}
 	change(&d)
 	moved, err := g.Policy.Decide(g.t.Context(), []ledger.Decision{d}, func(_ *ledger.Decision, err error) { require.NoError(g.t, err) })
 	require.NoError(g.t, err)

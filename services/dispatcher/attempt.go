@@ -71,7 +71,7 @@ func (d *Dispatcher) attempt(ctx context.Context, a *attempt) (s ledger.Settleme
 			s = d.panicked(a, cause)
 		}
 	}()
-	snapshot, err := intent.Read(a.Canonical, a.IntentHash)
+	snapshot, err := intent.ReadAction(a.Canonical, a.IntentHash, a.Ordinal)
 	if err == nil {
 		err = agrees(snapshot, &a.Leased)
 	}
@@ -99,9 +99,8 @@ func (d *Dispatcher) attempt(ctx context.Context, a *attempt) (s ledger.Settleme
 
 // operation is what is asked of the connector.
 func (a *attempt) operation(s *intent.Snapshot) connector.Operation {
-	action, _ := s.Tree.Pointer("/actions/0")
 	return connector.Operation{
-		Name: a.Operation, Action: action, OperationID: a.OperationID(), IdempotencyKey: a.OperationID(),
+		Name: a.Operation, Action: s.Action, OperationID: a.OperationID(), IdempotencyKey: a.OperationID(),
 		TenantID: a.TenantID, CorrelationID: a.CorrelationID,
 	}
 }

@@ -77,7 +77,7 @@ func (d *Dispatcher) openEffect(ctx context.Context, w *words) (*ledger.Open, er
 // settleLate is what is stored of a receipt. What says neither that it was written nor that it was not adds nothing to what
 // an unknown effect is, and would keep out the receipt that does.
 func (d *Dispatcher) settleLate(ctx context.Context, e *ledger.Open, w *words) (s ledger.Settlement, wanted bool, err error) {
-	snapshot, err := intent.Read(e.Canonical, e.IntentHash)
+	snapshot, err := intent.ReadAction(e.Canonical, e.IntentHash, e.Ordinal)
 	if err != nil {
 		return s, false, err
 	}

@@ -164,20 +164,39 @@ func (t *tenant) intent(proposal config.Document, s *source, at, key string, rev
 	if problem != nil {
 		return nil, problem
 	}
-	origin := intent.Origin{TenantID: t.ID, Key: key, Source: s.ID, Revision: revision, PolicyVersion: registry.version}
-	kind, _ := proposal.Get("action_type")
-	if a := registry.actions[kind.Text()]; a != nil {
-		change, _ := proposal.At("/proposed_change")
-		if errs := a.schema.CheckDocument(change); len(errs) > 0 {
-			return nil, invalid(errs, at+"/proposed_change")
-		}
-		origin.Action, origin.Connector = a.Action, a.connector
+	if errs := registry.changes(proposal); len(errs) > 0 {
+		return nil, invalid(errs, at)
 	}
-	built, err := intent.Build(proposal.Value, origin)
+	built, err := intent.Build(proposal.Value, intent.Origin{TenantID: t.ID, Key: key, Source: s.ID, Revision: revision,
+		PolicyVersion: registry.version, Registered: registry.of})
 	if err != nil {
 		return nil, newProblem(contracts.CodeMalformed, err.Error())
 	}
 	return built, nil
+}
+
+// changes holds what each action changes against the schema of its type.
+func (r *registry) changes(proposal config.Document) (wrong []contracts.FieldError) {
+	for _, at := range intent.ActionsAt(proposal.Value) {
+		kind, _ := proposal.Pointer(at + "/action_type")
+		a := r.actions[kind.Text()]
+		if a == nil {
+			continue
+		}
+		change, _ := proposal.At(at + "/proposed_change")
+		for _, e := range a.schema.CheckDocument(change) {
+			wrong = append(wrong, contracts.FieldError{Pointer: at + "/proposed_change" + e.Pointer, Detail: e.Detail})
+		}
+	}
+	return wrong
+}
+
+func (r *registry) of(actionType string) (*config.Action, *config.Connector) {
+	a := r.actions[actionType]
+	if a == nil {
+		return nil, nil
+	}
+	return a.Action, a.connector
 }
 
 func invalid(errs []contracts.FieldError, prefix string) *contracts.Problem {

@@ -37,39 +37,58 @@ func (p *Policy) decideOne(u *ledger.Undecided, event uuid.UUID) (d ledger.Decis
 	if err != nil {
 		return d, err
 	}
-	snapshot, err := intent.Read(u.Canonical, u.IntentHash)
+	actions, err := intent.ReadActions(u.Canonical, u.IntentHash)
 	if err != nil {
 		return d, err
 	}
-	verdict := t.evaluate(snapshot, u.Now)
+	verdict, a := t.judge(actions, u.Now)
 	route, reasons := verdict.Route, verdict.Reasons
 	d = ledger.Decision{
 		EventID: event, DecisionID: uuid.New(), Intent: u,
 		PolicyVersion: verdict.PolicyVersion + "/" + verdict.EngineVersion, InputsHash: verdict.InputsHash,
 		DecideWithin: defaultDecideWithin, ExecuteWithin: defaultExecuteWithin,
-		Effect: ledger.EffectRequest{
-			Connector: snapshot.Connector, Operation: snapshot.Operation,
-			TargetSystem: snapshot.TargetSystem, TargetRecord: snapshot.TargetRecord,
-		},
 	}
-	a := t.actions[snapshot.ActionType]
-	if a != nil {
-		d.DecideWithin, d.ExecuteWithin, d.Audience = a.DecideWithin, a.ExecuteWithin, a.Audience
-		d.Revisions = ledger.Revisions(a.Revisions)
+	for _, s := range actions {
+		d.Effects = append(d.Effects, s.Effect())
 	}
-	if a != nil && a.Shadow {
+	if a == nil {
+		return because(d, route, reasons), nil
+	}
+	d.DecideWithin, d.ExecuteWithin, d.Audience = a.DecideWithin, a.ExecuteWithin, a.Audience
+	d.Revisions = ledger.Revisions(a.Revisions)
+	if a.Shadow {
 		return because(d, config.RouteReject, append(slices.Clone(reasons), shadowReason(route))), nil
 	}
-	d = because(d, route, reasons)
-	if a != nil {
-		d = excepted(limited(d, a, snapshot, reasons), verdict, reasons)
+	d = excepted(t.limited(because(d, route, reasons), actions, reasons), verdict, reasons)
+	return t.alone(d, actions, reasons)
+}
+
+// alone has the decision look for intents that want nearly the same as one of the actions (K13).
+func (t *tenant) alone(d ledger.Decision, actions []*intent.Snapshot, reasons []engine.Reason) (ledger.Decision, error) {
+	var check ledger.NearCheck
+	for i, s := range actions {
+		a := t.actions[s.ActionType]
+		if a.NearDuplicate == nil {
+			continue
+		}
+		if i == 0 {
+			check.Within = a.NearDuplicate.Within
+			continue
+		}
+		hash, err := s.Near(a)
+		if err != nil {
+			return d, err
+		}
+		check.Others = append(check.Others, ledger.NearWish{Hash: hash, Within: a.NearDuplicate.Within})
 	}
-	if a != nil && a.NearDuplicate != nil {
-		alone := d
-		d.Near = &ledger.NearCheck{Within: a.NearDuplicate.Within, Review: func(twin *ledger.Twin) ledger.Decision {
-			return because(alone, config.RouteHumanReview, append(slices.Clone(reasons), nearReason(twin)))
-		}}
+	if check.Within == 0 && len(check.Others) == 0 {
+		return d, nil
 	}
+	bare := d
+	check.Review = func(twin *ledger.Twin) ledger.Decision {
+		return because(bare, config.RouteHumanReview, append(slices.Clone(reasons), nearReason(twin)))
+	}
+	d.Near = &check
 	return d, nil
 }
 

@@ -10,15 +10,22 @@ import (
 	engine "github.com/holdpoint/holdpoint/pkg/policy"
 )
 
-// limited has a decision of route auto stay within the action type's limits (P8). What cannot be counted goes to a person.
-func limited(d ledger.Decision, a *config.Action, s *intent.Snapshot, reasons []engine.Reason) ledger.Decision {
-	if d.Route != config.RouteAuto || len(a.Limits) == 0 {
+// limited has a decision of route auto stay within the limits of its action types (P8). What cannot be counted goes to a person.
+func (t *tenant) limited(d ledger.Decision, actions []*intent.Snapshot, reasons []engine.Reason) ledger.Decision {
+	if d.Route != config.RouteAuto {
 		return d
 	}
-	draws, err := s.Draws(a)
-	if err != nil {
-		return because(d, config.RouteHumanReview, append(slices.Clone(reasons),
-			engine.Reason{Code: engine.CodeLimitUnreadable, Message: "It cannot be counted: " + err.Error() + "."}))
+	var draws []ledger.Draw
+	for _, s := range actions {
+		more, err := s.Draws(t.actions[s.ActionType])
+		if err != nil {
+			return because(d, config.RouteHumanReview, append(slices.Clone(reasons),
+				engine.Reason{Code: engine.CodeLimitUnreadable, Message: "It cannot be counted: " + err.Error() + "."}))
+		}
+		draws = append(draws, more...)
+	}
+	if len(draws) == 0 {
+		return d
 	}
 	alone := d
 	d.Limits = &ledger.LimitCheck{Draws: draws, Review: func(over *ledger.Exceeded) ledger.Decision {

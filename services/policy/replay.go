@@ -63,7 +63,7 @@ func NewReplay(candidate *config.Tenant, amount string) (*Replay, error) {
 // Add decides one more intent, by the clock of its own decision.
 func (r *Replay) Add(past *ledger.Recorded) error {
 	r.report.Decisions++
-	snapshot, err := intent.Read(past.Canonical, past.IntentHash)
+	actions, err := intent.ReadActions(past.Canonical, past.IntentHash)
 	var reasons []engine.Reason
 	if err == nil {
 		err = json.Unmarshal(past.Reasons, &reasons)
@@ -73,7 +73,8 @@ func (r *Replay) Add(past *ledger.Recorded) error {
 		return nil
 	}
 	from, raised := was(past.Route, reasons)
-	to := r.tenant.evaluate(snapshot, past.DecidedAt).Route
+	verdict, _ := r.tenant.judge(actions, past.DecidedAt)
+	to := verdict.Route
 	if raised && engine.Stricter(config.RouteHumanReview, to) {
 		to = config.RouteHumanReview
 	}
@@ -81,7 +82,9 @@ func (r *Replay) Add(past *ledger.Recorded) error {
 		r.report.Same++
 		return nil
 	}
-	r.count(snapshot, past.Key, flip{snapshot.ActionType, from, to})
+	for _, s := range actions {
+		r.count(s, past.Key, flip{s.ActionType, from, to})
+	}
 	return nil
 }
 
@@ -128,8 +131,7 @@ func (r *Replay) amountOf(s *intent.Snapshot) string {
 			}
 		}
 	}
-	whole, _ := s.Tree.Pointer("/actions/0")
-	value, found := whole.Pointer(pointer)
+	value, found := s.Action.Pointer(pointer)
 	if text := value.Text(); found && config.PlainDecimal(text) {
 		return text
 	}

@@ -160,7 +160,7 @@ func (r *Reconciler) look(ctx context.Context, e *ledger.Open, t *target, op *co
 
 // operationOf is what a connector is asked about for an effect.
 func operationOf(e *ledger.Open) (connector.Operation, error) {
-	snapshot, err := intent.Read(e.Canonical, e.IntentHash)
+	snapshot, err := intent.ReadAction(e.Canonical, e.IntentHash, e.Ordinal)
 	if err != nil {
 		return connector.Operation{}, err
 	}
@@ -169,7 +169,6 @@ func operationOf(e *ledger.Open) (connector.Operation, error) {
 
 // askedOf is what a connector is asked about for an effect of an intent.
 func askedOf(s *intent.Snapshot, key ledger.EffectKey, correlationID string) connector.Operation {
-	action, _ := s.Tree.Pointer("/actions/0")
-	return connector.Operation{Name: s.Operation, Action: action, OperationID: key.OperationID(), IdempotencyKey: key.OperationID(),
+	return connector.Operation{Name: s.Operation, Action: s.Action, OperationID: key.OperationID(), IdempotencyKey: key.OperationID(),
 		TenantID: key.TenantID, CorrelationID: correlationID}
 }

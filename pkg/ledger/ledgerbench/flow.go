@@ -134,7 +134,7 @@ func (f *flow) decide(ctx context.Context, claims []ledger.Claim) (int, error) {
 	for i := range waiting {
 		decisions[i] = ledger.Decision{
 			EventID: newEventID(), DecisionID: uuid.New(), Intent: &waiting[i], Route: config.RouteAuto, PolicyVersion: config.PolicyVersionOf(policy),
-			Reasons: []byte(`[{"code":"rule","rule":"small_change"}]`), ExecuteWithin: time.Hour, Effect: effectOf(waiting[i].Key),
+			Reasons: []byte(`[{"code":"rule","rule":"small_change"}]`), ExecuteWithin: time.Hour, Effects: effectsOf(waiting[i].Key),
 		}
 		if f.review {
 			decisions[i].Route, decisions[i].ReasonCodes = config.RouteHumanReview, []string{"rule"}
@@ -185,8 +185,8 @@ func (f *flow) eventsPerRun() int {
 	return 3
 }
 
-func effectOf(key string) ledger.EffectRequest {
-	return ledger.EffectRequest{Connector: connector, Operation: "update", TargetSystem: "crm", TargetRecord: key}
+func effectsOf(key string) []ledger.EffectRequest {
+	return []ledger.EffectRequest{{Connector: connector, Operation: "update", TargetSystem: "crm", TargetRecord: key}}
 }
 
 // clear takes as many events out of the outbox as a batch puts in, as a relay would whose broker takes everything.

@@ -23,7 +23,7 @@ func (f *flow) vote(ctx context.Context, claims []ledger.Claim) (approved int, e
 			CommandID: uuid.New(), TenantID: tenant, RunID: run, ApprovalID: waiting[run], Decision: ledger.Approve,
 			Reviewer: ledger.Reviewer{Issuer: "https://measure.example", Subject: "nora", ID: "nora",
 				Authority: []byte(`{"roles":["measure"]}`)},
-			Reason: "measured", Channel: "api", Shown: c.Intent.Hash, Quorum: 1, Effect: effectOf(c.Key),
+			Reason: "measured", Channel: "api", Shown: c.Intent.Hash, Quorum: 1, Effects: effectsOf(c.Key),
 		}
 	}
 	answers, err := f.approval.Vote(ctx, votes)

@@ -166,8 +166,8 @@ func Decision(u *ledger.Undecided, event uuid.UUID, route string) ledger.Decisio
 		EventID: event, DecisionID: uuid.New(), Intent: u, Route: route, PolicyVersion: PolicyVersion, Reasons: []byte(`[]`),
 		ReasonCodes: []string{"test"}, Summary: "decided by a test", DecideWithin: time.Hour, ExecuteWithin: time.Hour,
 		Audience: []string{"reviewer"},
-		Effect: ledger.EffectRequest{Connector: Connector, Operation: "update", TargetSystem: "crm",
-			TargetRecord: "c-" + u.Key},
+		Effects: []ledger.EffectRequest{{Connector: Connector, Operation: "update", TargetSystem: "crm",
+			TargetRecord: "c-" + u.Key}},
 	}
 }
 
@@ -232,7 +232,7 @@ func (a Asked) Vote(subject, decision string) ledger.Vote {
 		CommandID: uuid.New(), TenantID: a.Effect.TenantID, RunID: a.Effect.RunID, ApprovalID: a.ApprovalID, Decision: decision,
 		Reviewer: ledger.Reviewer{Issuer: "https://id.example", Subject: subject, ID: subject, Authority: []byte(`{"roles":["reviewer"]}`)},
 		Reason:   "because", Channel: "web", Shown: a.IntentHash, Quorum: 1,
-		Effect: ledger.EffectRequest{Connector: Connector, Operation: "update", TargetSystem: "crm", TargetRecord: "c-1"},
+		Effects: []ledger.EffectRequest{{Connector: Connector, Operation: "update", TargetSystem: "crm", TargetRecord: "c-1"}},
 	}
 }
 
@@ -255,6 +255,35 @@ func (b *Bench) Approved(keys ...string) []ledger.EffectKey {
 	}
 	b.Claim(claims...)
 	b.Decide(config.RouteAuto, claims...)
+	return effects
+}
+
+// ApprovedStages makes a run whose effects wait to be sent, one for each stage that is named, and returns them in their order.
+func (b *Bench) ApprovedStages(key string, stages ...int) []ledger.EffectKey {
+	b.t.Helper()
+	claim := Proposal(key)
+	b.Claim(claim)
+	waiting, err := b.Policy.Undecided(b.t.Context(), []ledger.IntentRef{Ref(claim)})
+	require.NoError(b.t, err)
+	d := Decision(&waiting[0], uuid.Must(uuid.NewV7()), config.RouteAuto)
+	d.PolicyVersion, d.Effects = b.PolicyVersion, EffectsOf(key, stages...)
+	moved, err := b.Policy.Decide(b.t.Context(), []ledger.Decision{d}, func(_ *ledger.Decision, err error) { require.NoError(b.t, err) })
+	require.NoError(b.t, err)
+	require.Equal(b.t, 1, moved)
+	effects := make([]ledger.EffectKey, len(stages))
+	for i := range stages {
+		effects[i] = ledger.EffectKey{TenantID: Tenant, RunID: ledger.RunID(Tenant, key), Revision: 1, Ordinal: i + 1}
+	}
+	return effects
+}
+
+// EffectsOf asks for one effect in each stage, each on a target of its own.
+func EffectsOf(key string, stages ...int) []ledger.EffectRequest {
+	effects := make([]ledger.EffectRequest, len(stages))
+	for i, stage := range stages {
+		effects[i] = ledger.EffectRequest{ActionType: ActionType, Connector: Connector, Operation: "update", TargetSystem: "crm",
+			TargetRecord: fmt.Sprintf("c-%s-%d", key, i+1), Stage: stage}
+	}
 	return effects
 }
 

@@ -67,11 +67,7 @@ func (w *World) claim(key string, p Proposal, changes []func(*Proposal)) ledger.
 	tenant := w.Config.Tenants[0]
 	origin := intent.Origin{
 		TenantID: tenant.ID, Key: key, Source: ledgertest.Source, Revision: 1, PolicyVersion: tenant.PolicyVersion,
-	}
-	for _, a := range tenant.Actions {
-		if a.Type == p.ActionType {
-			origin.Action = a
-		}
+		Registered: func(kind string) (*config.Action, *config.Connector) { return tenant.Action(kind), nil },
 	}
 	built, err := intent.Build(proposal, origin)
 	require.NoError(w.t, err)
@@ -94,12 +90,13 @@ func (w *World) Authorize(claims ...ledger.Claim) []ledger.EffectKey {
 	require.NoError(w.t, err)
 	decisions := make([]ledger.Decision, len(waiting))
 	for i := range waiting {
-		s, err := intent.Read(waiting[i].Canonical, waiting[i].IntentHash)
+		actions, err := intent.ReadActions(waiting[i].Canonical, waiting[i].IntentHash)
 		require.NoError(w.t, err)
 		decisions[i] = ledgertest.Decision(&waiting[i], refs[i].EventID, config.RouteAuto)
 		decisions[i].PolicyVersion = w.PolicyVersion
-		decisions[i].Effect = ledger.EffectRequest{
-			Connector: s.Connector, Operation: s.Operation, TargetSystem: s.TargetSystem, TargetRecord: s.TargetRecord,
+		decisions[i].Effects = nil
+		for _, s := range actions {
+			decisions[i].Effects = append(decisions[i].Effects, s.Effect())
 		}
 	}
 	moved, err := w.Policy.Decide(w.t.Context(), decisions, func(_ *ledger.Decision, err error) {
