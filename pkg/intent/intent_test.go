@@ -63,8 +63,8 @@ func TestSnapshots(t *testing.T) {
 		require.Equal(t, `{"record_id":"c-1","system":"crm"}`, s.Target.String())
 		require.Equal(t, []intent.Evidence{{Source: "crm", Version: "7", URL: "https://crm.example/c-1",
 			ObservedAt: time.Date(2026, 12, 1, 11, 0, 0, 0, time.UTC)}}, s.Evidence)
-		s.Target, s.Change, s.Evidence, s.Tree = canonical.Value{}, canonical.Value{}, nil, canonical.Value{}
-		require.Equal(t, &intent.Snapshot{TenantID: "demo", RunKey: "k", Revision: 1, ActionType: "crm.contact.update",
+		s.Action, s.Target, s.Change, s.Evidence, s.Tree = canonical.Value{}, canonical.Value{}, canonical.Value{}, nil, canonical.Value{}
+		require.Equal(t, &intent.Snapshot{Ordinal: 1, Stage: 1, TenantID: "demo", RunKey: "k", Revision: 1, ActionType: "crm.contact.update",
 			Connector: "sandbox-crm",
 			Operation: "update_contact", Destination: "https://crm.example", Credential: "env:CRM_TOKEN", TargetSystem: "crm", TargetRecord: "c-1",
 			CurrentVersion: "7", Uncertainty: "low", WorkflowVersion: "crm-enrichment@3", PolicyVersion: "p1"}, s)

@@ -62,6 +62,7 @@ type Leased struct {
 	CorrelationID string
 	TraceParent   string
 	ActionType    string
+	Kind          string // of its intent: the types of all its actions (config.KindOf)
 	Connector     string
 	Operation     string
 	TargetSystem  string
@@ -268,7 +269,7 @@ select count(*) from leased`
 var leasedSQL = `
 select l.tenant_id, l.run_id, l.revision, l.ordinal, l.attempts, t.switch_epoch, l.maybe_sent, l.first_sent_at,
   r.idempotency_key, r.correlation_id, r.traceparent, l.action_type, l.connector, l.operation, l.target_system, l.target_record,
-  l.intent_hash, n.canonical, coalesce(d.policy_version, ''), f.started_at,
+  l.intent_hash, n.canonical, n.action_type, coalesce(d.policy_version, ''), f.started_at,
   case when l.attempts > 1 then (select s.request_digest from effect_attempts s where s.tenant_id = i.tenant_id
     and s.run_id = i.run_id and s.revision = i.revision and s.ordinal = i.ordinal and s.sent and s.request_digest is not null
     order by s.attempt limit 1) end,
@@ -292,7 +293,7 @@ cross join lateral (
 ) f
 cross join lateral (select * from runs r where r.tenant_id = i.tenant_id and r.run_id = i.run_id limit 1) r
 cross join lateral (
-  select n.canonical from intents n where n.tenant_id = i.tenant_id and n.run_id = i.run_id and n.intent_hash = l.intent_hash limit 1
+  select n.canonical, n.action_type from intents n where n.tenant_id = i.tenant_id and n.run_id = i.run_id and n.intent_hash = l.intent_hash limit 1
 ) n
 cross join lateral (
   select a.decision_id from authorizations a where a.tenant_id = i.tenant_id and a.run_id = i.run_id
@@ -347,7 +348,7 @@ func scanLeased(row pgx.CollectableRow) (e Leased, err error) {
 	var hash []byte
 	err = row.Scan(&e.TenantID, &e.RunID, &e.Revision, &e.Ordinal, &e.Attempt, &e.Epoch, &e.MaybeSent, &firstSent, &e.RunKey,
 		&e.CorrelationID, &e.TraceParent, &e.ActionType, &e.Connector, &e.Operation, &e.TargetSystem, &e.TargetRecord, &hash,
-		&e.Canonical, &e.PolicyVersion, &e.FirstAttempt, &e.SentDigest, &e.Unauthorized, &e.ExecuteBy, &e.Now, &recalled,
+		&e.Canonical, &e.Kind, &e.PolicyVersion, &e.FirstAttempt, &e.SentDigest, &e.Unauthorized, &e.ExecuteBy, &e.Now, &recalled,
 		&e.StoppedRules)
 	copy(e.IntentHash[:], hash)
 	e.FirstSentAt = orZero(firstSent)

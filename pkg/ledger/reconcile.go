@@ -79,7 +79,7 @@ func (l *Ledger) Due(ctx context.Context, connectors, states []string, limit int
 const openSQL = `
 select l.tenant_id, l.run_id, l.revision, l.ordinal, l.attempts, coalesce(l.lease_owner, '00000000-0000-0000-0000-000000000000'),
   l.maybe_sent, l.first_sent_at, r.idempotency_key, r.correlation_id, r.traceparent, l.action_type, l.connector, l.operation,
-  l.target_system, l.target_record, l.intent_hash, n.canonical,
+  l.target_system, l.target_record, l.intent_hash, n.canonical, n.action_type,
   coalesce(s.first_started, l.created_at), l.execute_by, clock_timestamp(),
   l.state, coalesce(l.hold_reason, ''), coalesce(l.lease_expires_at <= clock_timestamp(), false), l.unread_outcome,
   l.state = 'pending' and l.execute_by <= clock_timestamp(), l.absences, l.lookups, l.unknown_since, t.started_at,
@@ -115,7 +115,7 @@ func scanOpen(row pgx.CollectableRow) (e Open, err error) {
 	var hash []byte
 	err = row.Scan(&e.TenantID, &e.RunID, &e.Revision, &e.Ordinal, &e.Attempt, &e.Owner, &e.MaybeSent, &firstSent, &e.RunKey,
 		&e.CorrelationID, &e.TraceParent, &e.ActionType, &e.Connector, &e.Operation, &e.TargetSystem, &e.TargetRecord, &hash,
-		&e.Canonical, &e.FirstAttempt, &e.ExecuteBy, &e.Now, &e.State, &e.HoldReason, &e.LeaseOver, &e.UnreadOutcome, &e.Overdue,
+		&e.Canonical, &e.Kind, &e.FirstAttempt, &e.ExecuteBy, &e.Now, &e.State, &e.HoldReason, &e.LeaseOver, &e.UnreadOutcome, &e.Overdue,
 		&e.Absences, &e.Lookups, &unknownSince, &lastAttempt, &e.LastClass, &e.Silent, &e.ExternalID, &e.ReportedClass, &succeeded,
 		&e.RecordVersion)
 	e.SucceededAt = orZero(succeeded)

@@ -132,7 +132,8 @@ const (
 	askedSQL = `asked as (
   insert into approvals (tenant_id, run_id, intent_hash, approval_id, action_type, audience, reasons, correlation_id, decide_by,
     execute_within, target_system, target_record)
-  select tenant_id, run_id, intent_hash, approval_id, action_type, array(select jsonb_array_elements_text(audience)),
+  select tenant_id, run_id, intent_hash, approval_id, (select n.action_type from intents n where n.tenant_id = told.tenant_id
+      and n.run_id = told.run_id and n.intent_hash = told.intent_hash limit 1), array(select jsonb_array_elements_text(audience)),
     review_reasons, (select r.correlation_id from runs r where r.tenant_id = told.tenant_id and r.run_id = told.run_id),
     now + make_interval(secs => decide_seconds), make_interval(secs => execute_seconds), target_system, target_record
   from told where approval_id is not null

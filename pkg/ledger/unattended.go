@@ -71,13 +71,13 @@ join authorizations a using (run_id, tenant_id, intent_hash, authorization_id)
 join policy_decisions d on d.tenant_id = e.tenant_id and d.run_id = e.run_id and d.intent_hash = e.intent_hash
   and d.decision_id = a.decision_id and d.route = 'auto'`
 
-	// Both lists are cut along an index before anything is joined.
-	heldBackSQL = `select * from effects where not_before is not null and state = 'pending' and tenant_id = any($1)
+	// Both lists are cut along an index before anything is joined. The first effect of an intent stands for all.
+	heldBackSQL = `select * from effects where not_before is not null and state = 'pending' and tenant_id = any($1) and ordinal = 1
 order by not_before limit $2`
 	sampledSQL = `select e.* from (
   select u.tenant_id, u.run_id, u.intent_hash from exception_uses u
   where u.sample_id is not null and u.verdict is null and u.tenant_id = any($1) and u.audience && $3 order by u.review_by limit $2
-) u join effects e using (run_id, tenant_id, intent_hash)`
+) u join effects e using (run_id, tenant_id, intent_hash) where e.ordinal = 1`
 	oneUnattendedSQL = `select * from effects where run_id = $1 order by revision desc, ordinal limit 1`
 )
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/holdpoint/holdpoint/pkg/config"
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
 
@@ -153,6 +154,8 @@ func (t *tenant) decidedAlone(card *ledger.Card) string {
 	switch {
 	case action == nil:
 		return "Its action is not configured any more."
+	case len(config.ActionTypes(card.ActionType)) > 1:
+		return "It has several actions, so it is decided alone."
 	case action.Risk == "high":
 		return "It is of high risk, so it is decided alone."
 	case t.termsOf(card).TypedReason:
@@ -169,6 +172,8 @@ func (v *cardView) notWhole() string {
 		}
 	}
 	switch e := v.Eye; {
+	case len(v.Others) > 0:
+		return "It has several actions."
 	case v.Held.Gone, v.Held.Moved:
 		return "Its target has changed since the proposal was made."
 	case len(v.Looks) > 0:

@@ -90,7 +90,7 @@ func (w *web) deskCase(r *http.Request, who *identity, t *tenant, c *ledger.Desk
 }
 
 func (w *web) deskCaseView(r *http.Request, t *tenant, c *ledger.DeskCase) (*deskCaseView, error) {
-	s, err := intent.Read(c.Canonical, c.IntentHash)
+	s, err := intent.ReadAction(c.Canonical, c.IntentHash, c.Ordinal)
 	if err != nil {
 		return nil, fmt.Errorf("read the intent of operation %s: %w", c.OperationID(), err)
 	}

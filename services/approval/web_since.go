@@ -44,15 +44,15 @@ func (t *tenant) sinceOf(v *cardView, who *identity) (*sinceView, error) {
 	}
 	mine := slices.IndexFunc(v.Looks, func(l ledger.Look) bool { return l.Issuer == who.Issuer && l.Subject == who.Subject })
 	look := &v.Looks[max(mine, 0)]
-	then, err := intent.Read(look.Canonical, look.IntentHash)
+	then, err := intent.ReadActions(look.Canonical, look.IntentHash)
 	if err != nil {
 		return nil, fmt.Errorf("read the intent that %s decided before: %w", look.ReviewerID, err)
 	}
 	s := &sinceView{Eye: v.Eye, By: look.ReviewerID, Mine: mine >= 0, At: look.At, Decision: look.Decision,
 		Why: newReasons(reasonsOf(look.Reasons), v.Why)}
-	s.group("What would be done", intentDifferences(then, v.snapshot))
+	s.group("What would be done", actionDifferences(then, v.actions))
 	s.group("What the target holds", heldDifferences(look.Seen, v.Reading))
-	s.group("Evidence", evidenceDifferences(then.Evidence, v.snapshot.Evidence, look.At, v.Now))
+	s.group("Evidence", evidenceDifferences(then[0].Evidence, v.actions[0].Evidence, look.At, v.Now))
 	s.group("Policy", differ("Policy version", look.PolicyVersion, v.PolicyVersion, nil))
 	return s, nil
 }
@@ -79,12 +79,39 @@ func newReasons(then, now []reason) []reason {
 	return fresh
 }
 
-// intentDifferences are those between two revisions; of one and the same intent there are none.
-func intentDifferences(then, now *intent.Snapshot) []difference {
+// actionDifferences are those between two revisions, action by action; of one and the same intent there are none.
+func actionDifferences(then, now []*intent.Snapshot) []difference {
+	var rows []difference
+	for i := range max(len(then), len(now)) {
+		var none intent.Snapshot
+		was, is := &none, &none
+		if i < len(then) {
+			was = then[i]
+		}
+		if i < len(now) {
+			is = now[i]
+		}
+		for _, row := range changeDifferences(was, is) {
+			if len(then)+len(now) > 2 {
+				row.What = fmt.Sprintf("Action %d: %s", i+1, row.What)
+			}
+			rows = append(rows, row)
+		}
+	}
+	return append(rows, intentDifferences(then[0], now[0])...)
+}
+
+func changeDifferences(then, now *intent.Snapshot) []difference {
 	rows := leafDifferences(then.Change, now.Change)
+	rows = differ("Action type", then.ActionType, now.ActionType, rows)
 	rows = differ("Target", then.TargetSystem+" · "+then.TargetRecord, now.TargetSystem+" · "+now.TargetRecord, rows)
 	rows = differ("Expected version", then.CurrentVersion, now.CurrentVersion, rows)
-	rows = differ("Sent to", then.Destination, now.Destination, rows)
+	return differ("Sent to", then.Destination, now.Destination, rows)
+}
+
+// intentDifferences are those of what all actions share.
+func intentDifferences(then, now *intent.Snapshot) []difference {
+	var rows []difference
 	rows = differ("Stated uncertainty", then.Uncertainty, now.Uncertainty, rows)
 	rows = differ("Workflow version", then.WorkflowVersion, now.WorkflowVersion, rows)
 	for _, part := range [][2]string{{"Assumptions", "/assumptions"}, {"Model", "/model"}} {

@@ -121,8 +121,11 @@ func TestDifferences(t *testing.T) {
 		require.Equal(t, []difference{{What: "fields/a", Then: "1", Now: "2"}, {What: "fields/b", Then: "[\n  1\n]", Now: "[\n  1,\n  2\n]", Code: true},
 			{What: "fields/d", Now: "y"}, {What: "fields/c", Then: "x"}, {What: "Expected version", Then: "1", Now: "2"},
 			{What: "Stated uncertainty", Now: "high"}, {What: "Workflow version", Then: "crm-enrichment@3", Now: "crm-enrichment@4"}},
-			intentDifferences(then, now))
-		require.Empty(t, intentDifferences(now, now))
+			actionDifferences([]*intent.Snapshot{then}, []*intent.Snapshot{now}))
+		require.Empty(t, actionDifferences([]*intent.Snapshot{now, then}, []*intent.Snapshot{now, then}))
+		more := actionDifferences([]*intent.Snapshot{then}, []*intent.Snapshot{then, now})
+		require.Contains(t, more, difference{What: "Action 2: fields/a", Now: "2"})
+		require.Contains(t, more, difference{What: "Action 2: Target", Then: " · ", Now: now.TargetSystem + " · " + now.TargetRecord})
 	})
 	t.Run("OfEvidence", func(t *testing.T) {
 		at := time.Unix(1e9, 0)

@@ -193,6 +193,7 @@ var stepWords = map[string]string{
 	"incident":            "Stopped: the provider has more than one of it, and an operator has to look",
 	"confirm_done":        "Settled it as done",
 	"confirm_not_done":    "Settled it as not done; it is tried again",
+	"drop":                "Took it off the queue unsent, because something of an earlier stage failed",
 	"dispute":             "Disputed the provider's answer",
 	"give_up":             "Gave it up, and the run ended",
 	"recall":              "Held it, because somebody has recalled its draft",

@@ -35,6 +35,7 @@ type caseView struct {
 	Tenant string
 	Amount string
 	Change []compared
+	Others []actionView
 	Why    []reason
 }
 
@@ -69,12 +70,13 @@ func (w *web) findCase(r *http.Request, who *identity) (*tenant, *ledger.Unatten
 
 // unattendedCase makes the page and remembers its digest: a verdict says which page it was made on.
 func (w *web) unattendedCase(r *http.Request, who *identity, t *tenant, u *ledger.Unattended, status int, problem, typed string) *reply {
-	s, err := intent.Read(u.Canonical, u.IntentHash)
+	actions, err := intent.ReadActions(u.Canonical, u.IntentHash)
 	if err != nil {
 		return w.failure(fmt.Errorf("read the intent of run %s: %w", u.RunID, err))
 	}
+	s := actions[0]
 	v := &caseView{Unattended: u, Eye: &eye{Full: r.URL.Query().Get("full") == "1"}, Tenant: t.DisplayName, Amount: moneyOf(s.Change),
-		Change: compare(s.Change, nil), Why: reasonsOf(u.Reasons)}
+		Change: compare(s.Change, nil), Others: othersOf(actions), Why: reasonsOf(u.Reasons)}
 	p := &casePage{View: v, Who: who, WhoID: who.id(t), CSRF: w.formToken(r.Context()), Command: uuid.NewString(), Problem: problem,
 		Reason: typed, Sample: t.waitingSample(who, u)}
 	if p.Main, err = w.part("case-main", v); err != nil {

@@ -30,8 +30,9 @@ type cardView struct {
 	Amount      string // "250 EUR", where the change has one
 	Purpose     string
 	Payer       string
-	Change      []compared
+	Change      []compared // of the first action
 	Held        heldView
+	Others      []actionView // the further actions
 	Current     string
 	Evidence    []evidence
 	Assumptions []string
@@ -47,7 +48,29 @@ type cardView struct {
 	Origin      origin
 	Steps       []step
 
-	snapshot *intent.Snapshot
+	actions []*intent.Snapshot
+}
+
+// actionView is one action of several.
+type actionView struct {
+	*intent.Snapshot
+	Amount string
+	Change []compared
+}
+
+// Together is how many actions stand and fall with one decision.
+func (v *cardView) Together() int { return len(v.actions) }
+
+// Stage is that of the first action.
+func (v *cardView) Stage() int { return v.actions[0].Stage }
+
+// othersOf are the actions after the first.
+func othersOf(actions []*intent.Snapshot) []actionView {
+	var others []actionView
+	for _, s := range actions[1:] {
+		others = append(others, actionView{s, moneyOf(s.Change), compare(s.Change, nil)})
+	}
+	return others
 }
 
 // modelView is what the model said, and which it was.
@@ -75,17 +98,18 @@ type reason struct {
 
 // view reads the canonical intent that would be approved, and nothing else says what would be done (A11).
 func (t *tenant) view(card *ledger.Card, full bool) (*cardView, error) {
-	s, err := intent.Read(card.Canonical, card.IntentHash)
+	actions, err := intent.ReadActions(card.Canonical, card.IntentHash)
 	if err != nil {
 		return nil, fmt.Errorf("read the intent of approval %s: %w", card.ApprovalID, err)
 	}
+	s := actions[0]
 	rule := t.termsOf(card)
 	v := &cardView{Card: card, Eye: &eye{Full: full}, Tenant: t.DisplayName, Zone: t.TimeZone, State: stateNow(&card.ApprovalSummary),
 		Action: t.action(card.ActionType), Terms: rule, Stages: stagesOf(ledger.Fold(rule.All, card.Cast)),
 		Deciders: t.deciders(card, rule), Amount: moneyOf(s.Change),
 		Current: s.CurrentVersion, Uncertainty: s.Uncertainty, Workflow: s.WorkflowVersion, PolicyThen: s.PolicyVersion,
 		Destination: s.Destination, Why: reasonsOf(card.Reasons), Problems: t.problemsOf(card, s),
-		Execution: ledger.ExecutionStatus(card.Effects), Rules: t.rerunRules(card, s), snapshot: s}
+		Execution: ledger.ExecutionStatus(card.Effects), Rules: t.rerunRules(card, s), Others: othersOf(actions), actions: actions}
 	v.Change, v.Held = compare(s.Change, card.Reading), t.heldOf(s, card.Reading)
 	v.Held.Changed = changedOf(v.Change)
 	for _, e := range s.Evidence {

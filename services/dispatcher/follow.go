@@ -136,13 +136,13 @@ func (d *Dispatcher) review(a *attempt, s *intent.Snapshot, reasons []policy.Rea
 	}
 }
 
-// action is the declaration of the effect's type in the active policy, or nil.
+// action is the declaration of the intent's action types in the active policy, or nil.
 func (d *Dispatcher) action(a *attempt) *config.Action {
 	t, err := d.policies.Of(a.TenantID)
 	if err != nil {
 		return nil
 	}
-	return t.actions[a.ActionType]
+	return config.ActionOf(a.Kind, func(name string) *config.Action { return t.actions[name] })
 }
 
 // report is the attempt's outcome as it is kept.

@@ -65,6 +65,9 @@ func (c *Candidates) Add(r *ledger.Reviewed) error {
 		c.report.Unreadable++
 		return nil
 	}
+	if actions, _ := whole.Get("actions"); actions.Len() > 1 {
+		return nil // no rule is about several actions together
+	}
 	change, _ := whole.Pointer("/actions/0/proposed_change")
 	found := Candidate{ActionType: r.ActionType, Fields: fieldsOf("", change), Reasons: whyOf(r.Reasons)}
 	name := strings.Join(slices.Concat([]string{found.ActionType}, found.Fields, []string{"|"}, found.Reasons), "\x00")

@@ -105,7 +105,7 @@ func (r *Reconciler) action(e *ledger.Open) *config.Action {
 	if err != nil {
 		return nil
 	}
-	return t.Action(e.ActionType)
+	return t.Action(e.Kind)
 }
 
 // alert tells of what an operator must settle. It is told at every look, which is every few minutes at most.

@@ -34,24 +34,49 @@ type Evidence struct {
 // Contact is an event with a harmless change of a contact of its own, "c-" and the key, which the example's rules let
 // pass.
 func (w *World) Contact(key string, changes ...func(*Proposal)) ledger.Claim {
-	p := Proposal{
+	return w.claim(key, ContactProposal(key), changes)
+}
+
+// ContactProposal is what Contact proposes.
+func ContactProposal(key string) Proposal {
+	return Proposal{
 		ActionType: "crm.contact.update", Target: map[string]string{"system": "crm", "record_id": "c-" + key},
 		ProposedChange: map[string]any{"fields": map[string]string{"city": "Lisbon"}}, CurrentVersion: "1",
 		Evidence:        []Evidence{{"crm", "1", time.Now().Add(-time.Minute).UTC().Truncate(time.Second)}},
 		WorkflowVersion: "crm-enrichment@3",
 	}
-	return w.claim(key, p, changes)
 }
 
 // Refund is an event with a small refund of a payment of its own, "p-" and the key.
 func (w *World) Refund(key string, changes ...func(*Proposal)) ledger.Claim {
-	p := Proposal{
+	return w.claim(key, RefundProposal(key), changes)
+}
+
+// RefundProposal is what Refund proposes.
+func RefundProposal(key string) Proposal {
+	return Proposal{
 		ActionType: "payment.refund", Target: map[string]string{"system": "payments", "record_id": "p-" + key},
 		ProposedChange:  map[string]any{"payment_id": "p-" + key, "amount": json.Number("12.50"), "currency": "EUR"},
 		Evidence:        []Evidence{{"payments", "1", time.Now().Add(-time.Minute).UTC().Truncate(time.Second)}},
 		WorkflowVersion: "support-refunds@2",
 	}
-	return w.claim(key, p, changes)
+}
+
+// Plan is an event that proposes all of this together, one after the other (D10).
+func (w *World) Plan(key string, parts ...Proposal) ledger.Claim {
+	w.t.Helper()
+	whole := map[string]any{"workflow_version": parts[0].WorkflowVersion}
+	var actions []map[string]any
+	var evidence []Evidence
+	for _, p := range parts {
+		action := map[string]any{"action_type": p.ActionType, "target": p.Target, "proposed_change": p.ProposedChange}
+		if p.CurrentVersion != "" {
+			action["current_version"] = p.CurrentVersion
+		}
+		actions, evidence = append(actions, action), append(evidence, p.Evidence...)
+	}
+	whole["actions"], whole["evidence"] = actions, evidence
+	return w.claimOf(key, whole)
 }
 
 // claim is the delivery as intake would claim it.
@@ -60,7 +85,12 @@ func (w *World) claim(key string, p Proposal, changes []func(*Proposal)) ledger.
 	for _, change := range changes {
 		change(&p)
 	}
-	text, err := json.Marshal(p)
+	return w.claimOf(key, p)
+}
+
+func (w *World) claimOf(key string, proposed any) ledger.Claim {
+	w.t.Helper()
+	text, err := json.Marshal(proposed)
 	require.NoError(w.t, err)
 	proposal, err := canonical.Parse(text)
 	require.NoError(w.t, err)
