@@ -91,3 +91,25 @@ func evidence(source string) []object {
 	return []object{{"source": source, "version": "1", "observed_at": time.Now().UTC().Format(time.RFC3339),
 		"url": fmt.Sprintf("https://%s.example/records/1", source)}}
 }
+
+// Plan proposes several actions, one after the other: for each kind a change of a record of its own, which Part names.
+func (w *World) Plan(kinds ...string) Event {
+	e := Event{Source: "crm-enrichment", Key: w.key()}
+	var actions []object
+	for i, kind := range kinds {
+		part := e.Part(i + 1)
+		if kind == "payment.refund" {
+			actions = append(actions, object{"action_type": kind, "target": object{"system": "payments", "record_id": part},
+				"proposed_change": object{"payment_id": part, "amount": json.Number("150.00"), "currency": "EUR"}})
+			continue
+		}
+		actions = append(actions, object{"action_type": kind, "target": object{"system": "crm", "record_id": part},
+			"proposed_change": object{"fields": object{"city": "Lisbon"}}, "current_version": "1"})
+	}
+	e.Body = object{"event_id": "corr-" + e.Key, "proposal": object{"actions": actions, "workflow_version": "crm-enrichment@3",
+		"evidence": append(evidence("crm"), evidence("payments")...)}}
+	return e
+}
+
+// Part is the record that an action of a plan changes.
+func (e Event) Part(ordinal int) string { return fmt.Sprintf("part-%d-%s", ordinal, e.Key) }
