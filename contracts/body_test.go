@@ -51,6 +51,19 @@ func leastProposal() Proposal {
 		WorkflowVersion: "w@1"}
 }
 
+func leastActions() []ProposedAction {
+	one := ProposedAction{ActionType: "a", Target: Target{System: "s", RecordID: "r"}, ProposedChange: json.RawMessage(`{}`)}
+	return []ProposedAction{one, one}
+}
+
+func samplePlan() Proposal {
+	p := sampleProposal()
+	first := ProposedAction{ActionType: p.ActionType, Target: p.Target, ProposedChange: p.ProposedChange, CurrentVersion: p.CurrentVersion, Stage: 1}
+	p.ActionType, p.Target, p.ProposedChange, p.CurrentVersion = "", Target{}, nil, ""
+	p.Actions = []ProposedAction{first, leastActions()[0]}
+	return p
+}
+
 func sampleApproval() Approval {
 	at := sampleMeta.Time
 	return Approval{
@@ -139,6 +152,7 @@ func bodies() map[string]body {
 	answer := sampleAnswer()
 	return map[string]body{
 		"proposal.v1":      {sampleProposal(), leastProposal()},
+		"plan.v1":          {samplePlan(), Proposal{Actions: leastActions(), WorkflowVersion: "w@1"}},
 		"answer.v1":        {sampleAnswer(), Answer{Result: ResultAccepted, State: StateProcessing}},
 		"problem.v1":       {*problem, *NewProblem(CodeTooLarge, "")},
 		"approval.v1":      {sampleApproval(), waiting},
@@ -288,7 +302,7 @@ func TestBodies(t *testing.T) {
 // TestRequestBodiesAreClosed keeps schemas of what is refused apart from schemas of what may grow.
 func TestRequestBodiesAreClosed(t *testing.T) {
 	t.Parallel()
-	closed := []string{"proposal.v1", "decision_request.v1", "decision_batch.v1", "withdrawal_request.v1", "renewal.v1", "submission.v1",
+	closed := []string{"proposal.v1", "plan.v1", "decision_request.v1", "decision_batch.v1", "withdrawal_request.v1", "renewal.v1", "submission.v1",
 		"failure.v1", "run_query.v1", "work_request.v1", "batch.v1", "leave_request.v1", "receipt.v1", "judgement_request.v1",
 		"glass_judgement_request.v1", "resolution_request.v1"}
 	for name := range bodies() {

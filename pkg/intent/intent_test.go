@@ -177,3 +177,72 @@ func TestCheck(t *testing.T) {
 }
 
 func sum(text string) [sha256.Size]byte { return sha256.Sum256([]byte(text)) }
+
+// TestPlans is D10: a proposal of several actions.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	action := func(record, more string) string {
+		return `{"action_type":"crm.contact.update","target":{"system":"crm","record_id":"` + record + `"},"proposed_change":{"fields":{}}` + more + `}`
+	}
+	plan := func(actions ...string) string {
+		return `{"actions":[` + strings.Join(actions, ",") + `],"workflow_version":"w@1"}`
+	}
+
+	t.Run("EveryActionIsReadBackWithItsStage", func(t *testing.T) {
+		t.Parallel()
+		built := build(t, plan(action("a", ``), action("b", `,"current_version":"2"`), action("c", `,"stage":2`), action("d", ``)), origin())
+		require.Equal(t, "crm.contact.update", built.ActionType, "one type, however often")
+		actions, err := intent.ReadActions(built.Canonical, built.Hash)
+		require.NoError(t, err)
+		require.Len(t, actions, 4)
+		for i, want := range []struct {
+			record string
+			stage  int
+		}{{"a", 1}, {"b", 2}, {"c", 2}, {"d", 3}} {
+			require.Equal(t, []any{i + 1, want.record, want.stage, "w@1", "sandbox-crm"},
+				[]any{actions[i].Ordinal, actions[i].TargetRecord, actions[i].Stage, actions[i].WorkflowVersion, actions[i].Connector})
+		}
+		second, err := intent.ReadAction(built.Canonical, built.Hash, 2)
+		require.NoError(t, err)
+		require.Equal(t, "2", second.CurrentVersion)
+		require.Equal(t, ledger.EffectRequest{ActionType: "crm.contact.update", Connector: "sandbox-crm", Operation: "update_contact",
+			TargetSystem: "crm", TargetRecord: "b", Stage: 2}, second.Effect())
+		_, err = intent.ReadAction(built.Canonical, built.Hash, 5)
+		require.ErrorContains(t, err, "it has 4 actions and none of ordinal 5")
+	})
+
+	t.Run("TheHashCoversEveryActionTheirOrderAndTheirStages", func(t *testing.T) { // A11
+		t.Parallel()
+		seen := map[canonical.Digest]string{}
+		for _, text := range []string{
+			plan(action("a", ``), action("b", ``)), plan(action("b", ``), action("a", ``)), plan(action("a", ``), action("b", `,"stage":1`)),
+			plan(action("a", ``), action("b", ``), action("c", ``)), plan(action("a", ``), action("b", `,"current_version":"1"`)),
+		} {
+			hash := build(t, text, origin()).Hash
+			require.Empty(t, seen[hash], text)
+			seen[hash] = text
+		}
+	})
+
+	t.Run("AProposalOfOneActionKeepsTheBytesThatItHasAlwaysHad", func(t *testing.T) {
+		t.Parallel()
+		built := build(t, action("a", `,"workflow_version":"w@1"`), origin())
+		require.NotContains(t, string(built.Canonical), "stage")
+	})
+
+	t.Run("WhatIsNeitherOneActionNorSeveralIsRefused", func(t *testing.T) {
+		t.Parallel()
+		for text, pointer := range map[string]string{
+			plan(action("a", ``)):                                              "/actions",
+			plan(action("a", ``), action("b", `,"stage":0`)):                   "/actions/1/stage",
+			plan(action("a", ``), action("b", `,"evidence":[]`)):               "/actions/1/evidence",
+			plan(action("a", ``), `{"action_type":"x"}`):                       "/actions/1/proposed_change",
+			`{"actions":[` + action("a", ``) + `,` + action("b", ``) + `]}`:    "/workflow_version",
+			`{"action_type":"x",` + plan(action("a", ``), action("b", ``))[1:]: "/action_type",
+		} {
+			found := intent.Check(config.NewDocument(parse(t, text)))
+			require.NotEmpty(t, found, text)
+			require.Equal(t, pointer, found[0].Pointer, text)
+		}
+	})
+}

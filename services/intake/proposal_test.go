@@ -47,6 +47,26 @@ func TestProposals(t *testing.T) {
 			"no worker is called")
 	})
 
+	t.Run("OneThatHasSeveralActionsIsHeldAgainstTheTypeOfEach", func(t *testing.T) { // D10, M2
+		r := shared.as(t)
+		action := func(change string) string {
+			return `{"action_type":"crm.contact.update","target":{"system":"crm","record_id":"c-1"},"proposed_change":` + change + `}`
+		}
+		plan := func(changes ...string) string {
+			var actions []string
+			for _, change := range changes {
+				actions = append(actions, action(change))
+			}
+			return `{"event_id":"e-1","proposal":{"actions":[` + strings.Join(actions, ",") + `],"workflow_version":"crm-enrichment@3"}}`
+		}
+		a := r.post("inline", "plan", plan(`{"fields":{"city":"Lisbon"}}`, `{"fields":{"city":"Porto"}}`))
+		require.Equal(t, contracts.ResultAccepted, a.result())
+		require.Equal(t, `{"fields":{"city":"Lisbon"}}`, storedIntent(r.world, a.runID()).Change.String())
+		bad := r.post("inline", "bad plan", plan(`{"fields":{"city":"Lisbon"}}`, `{"fields":{"shoe_size":"44"}}`))
+		require.Equal(t, contracts.CodeSchemaInvalid, bad.problem().Code)
+		require.Equal(t, "/proposal/actions/1/proposed_change/fields/shoe_size", bad.problem().Errors[0].Pointer)
+	})
+
 	t.Run("AWorkerBringsTheSameUnderItsLease", func(t *testing.T) {
 		r := shared.as(t)
 		a := r.claim("worker", event)
