@@ -63,8 +63,8 @@ func TestProposals(t *testing.T) {
 		require.Equal(t, contracts.ResultAccepted, a.result())
 		require.Equal(t, `{"fields":{"city":"Lisbon"}}`, storedIntent(r.world, a.runID()).Change.String())
 		bad := r.post("inline", "bad plan", plan(`{"fields":{"city":"Lisbon"}}`, `{"fields":{"shoe_size":"44"}}`))
-		require.Equal(t, contracts.CodeSchemaInvalid, bad.problem().Code)
-		require.Equal(t, "/proposal/actions/1/proposed_change/fields/shoe_size", bad.problem().Errors[0].Pointer)
+		require.Equal(t, contracts.CodeSchemaInvalid, bad.problem.Code)
+		require.Equal(t, "/proposal/actions/1/proposed_change/fields/shoe_size", bad.problem.Errors[0].Pointer)
 	})
 
 	t.Run("AWorkerBringsTheSameUnderItsLease", func(t *testing.T) {
