@@ -14,11 +14,12 @@ import (
 
 // expected is what must have become of one case's event.
 type expected struct {
-	name string // of the case
-	key  string
-	run  uuid.UUID
-	ends ending
-	asks bool // a person has to decide it
+	name   string // of the case
+	key    string
+	run    uuid.UUID
+	ends   ending
+	asks   bool // a person has to decide it
+	staged bool // it has two effects, one after the other
 }
 
 // findings are the verdict of the whole suite. Every broken promise is counted once and told in a line.
@@ -34,10 +35,10 @@ func (f *findings) tell(format string, args ...any) {
 // check compares what must be with what is. It is given all runs, effects and writes that there are, so that
 // nothing can hide outside what is expected.
 func check(all []expected, is facts) findings {
-	c := checker{facts: is, names: map[uuid.UUID]string{}, runsByID: map[uuid.UUID]*runFact{},
+	c := checker{facts: is, names: map[uuid.UUID]string{}, staged: map[uuid.UUID]bool{}, runsByID: map[uuid.UUID]*runFact{},
 		effectsOf: map[uuid.UUID][]*effectFact{}, written: map[string][]sandbox.Write{}}
 	for _, e := range all {
-		c.names[e.run] = e.name
+		c.names[e.run], c.staged[e.run] = e.name, e.staged
 	}
 	for i := range is.runs {
 		c.runsByID[is.runs[i].RunID] = &is.runs[i]
@@ -75,6 +76,7 @@ type checker struct {
 	facts
 	findings
 	names     map[uuid.UUID]string // of the cases
+	staged    map[uuid.UUID]bool
 	runsByID  map[uuid.UUID]*runFact
 	effectsOf map[uuid.UUID][]*effectFact
 	written   map[string][]sandbox.Write // by reference
@@ -234,7 +236,7 @@ func (c *checker) once(r *runFact) {
 		{"intents", r.Intents, 0, 1},
 		{"policy decisions", r.Decisions, min(r.Intents, 1), 1},
 		{"authorizations", r.Authorizations, 0, 1},
-		{"effects", r.Effects, 0, 1},
+		{"effects", r.Effects, 0, c.effectsAllowed(r.RunID)},
 		{"events that tell of its end", r.Endings, ended, ended},
 		{"audit rows of its end", r.EndingAudits, ended, ended},
 	} {
@@ -242,6 +244,13 @@ func (c *checker) once(r *runFact) {
 			c.tell("%s: it has %d %s (B1, B2)", c.about(r.RunID), count.is, count.what)
 		}
 	}
+}
+
+func (c *checker) effectsAllowed(run uuid.UUID) int {
+	if c.staged[run] {
+		return 2
+	}
+	return 1
 }
 
 // arrival looks whether an event that was answered or acknowledged came to the rest that its case is for.
@@ -257,6 +266,8 @@ func (c *checker) arrival(e expected) {
 		c.tell("%s: its event was taken, and there is no run (K11)", e.name)
 	case e.ends == completed && r.State != ledger.RunCompleted && atRest(r, c.effectsOf[e.run]):
 		c.tell("%s: the run ended as %s%s, not as completed", c.about(e.run), r.State, states(c.effectsOf[e.run]))
+	case e.staged && r.State == ledger.RunCompleted && c.accepted(e.run) != 2:
+		c.tell("%s: it is completed, and the provider has %d writes of its two effects (D10)", c.about(e.run), c.accepted(e.run))
 	case e.ends == spent && r.State != ledger.RunFailedTerminal:
 		c.tell("%s: its attempts are used up, and it is %s (M4)", c.about(e.run), r.State)
 	case e.ends == unsent && slices.ContainsFunc(c.effectsOf[e.run], func(f *effectFact) bool { return f.State != ledger.EffectCancelled }):
@@ -266,6 +277,16 @@ func (c *checker) arrival(e expected) {
 	case e.ends == withheld && !slices.ContainsFunc(c.effectsOf[e.run], isHeld):
 		c.tell("%s: its effect is not held for the operator%s", c.about(e.run), states(c.effectsOf[e.run]))
 	}
+}
+
+// accepted is how many effects of the run the provider has.
+func (c *checker) accepted(run uuid.UUID) (n int) {
+	for _, e := range c.effectsOf[run] {
+		if c.isWritten(e) {
+			n++
+		}
+	}
+	return n
 }
 
 // settled reports whether everything has come to rest, so that check may judge it.

@@ -172,7 +172,7 @@ func (s *suite) play(ctx context.Context, dir string) (*report, error) {
 func (s *suite) try(ctx context.Context, w *world, c testCase, n int) bool {
 	began := time.Now()
 	t := w.newTrial(c, s.prefix, n)
-	s.expected = append(s.expected, expected{name: c.String(), key: t.key, run: t.runID, ends: c.ends, asks: c.refunds()})
+	s.expected = append(s.expected, expected{name: c.String(), key: t.key, run: t.runID, ends: c.ends, asks: c.refunds(), staged: c.staged})
 	ctx, cancel := context.WithTimeout(ctx, casePatience)
 	defer cancel()
 	err := t.run(ctx, t)

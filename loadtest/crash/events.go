@@ -27,6 +27,12 @@ const (
 
 // proposal changes the trial's contact in a way that the rules let through.
 func (t *trial) proposal(city string) string {
+	if t.staged {
+		action := `{"action_type":%q,"target":{"system":"crm","record_id":%q},"proposed_change":{"fields":{"city":%q}},"current_version":"1"}`
+		return fmt.Sprintf(`{"actions":[`+action+`,`+action+`],"evidence":[{"source":"crm","version":"1","observed_at":%q}],`+
+			`"workflow_version":"crm-enrichment@3"}`, contactUpdate, t.contact, city, contactUpdate, "next-"+t.contact, city,
+			started.Format(time.RFC3339))
+	}
 	return contactProposal(cmp.Or(t.action, contactUpdate), t.contact, city)
 }
 

@@ -31,6 +31,7 @@ type journey struct {
 	run    func(context.Context, *trial) error
 	keyed  bool     // the boundary is told which runs it touches
 	worker bool     // the event waits for a worker
+	staged bool     // it proposes two changes, one after the other
 	action string   // that the event proposes; "": a change of a contact
 	asker  string   // who asks for a refund, as the event says it; "": Rita
 	sides  []string // nil: all of the boundary's kind
@@ -106,11 +107,13 @@ var journeys = map[string][]journey{
 		{name: "success", keyed: true, run: waiting("dispatcher")},
 		{name: "no answer", keyed: true, run: answeredWith(acceptThenReset)},
 		{name: "refused as too busy", keyed: true, run: answeredWith(tooBusy)},
+		{name: "success of the first of two stages", keyed: true, staged: true, run: waiting("dispatcher")},
 	},
 
 	"reconciler/postpone": {{name: "unknown effect", run: lookUp(acceptThenReset), late: []string{after, mid}}},
 	"reconciler/record_lookups": {
 		{name: "found", keyed: true, run: lookUp(acceptThenReset), late: []string{before}},
+		{name: "found, the first of two stages", keyed: true, staged: true, run: lookUp(acceptThenReset), late: []string{before}},
 		{name: "not there", keyed: true, run: lookUp(resetUnread), late: []string{before}},
 		{name: "lease of a dead sender", keyed: true, run: senderGone, late: []string{before}},
 	},
