@@ -1,0 +1,29 @@
+package config
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// TestWhatAProfileLendsStandsWhereItIsNamed is about a profile that is wrong, as none is that is shipped: an operator has no such file.
+func TestWhatAProfileLendsStandsWhereItIsNamed(t *testing.T) {
+	t.Parallel()
+	all := new(problems)
+	part := parseYAML(all, "connectors.yaml", []byte("id: a\nprofile: crm\n"))
+	lent := lend(part, "# comment\n\ntimeout: [a]\nbackoff:\n  base: |\n    x\noperations:\n  - {name: 7, body: {a: 0x10}}\n  - x\n")
+	lent.duration("timeout", 1)
+	readBackoff(lent)
+	for _, op := range lent.objects("operations") {
+		op.id("name", word)
+		op.tree("body")
+	}
+	lent.close()
+	require.Len(t, all.list, 5)
+	for _, one := range all.list {
+		require.Equal(t, Position{"connectors.yaml", 2, 10}, one.Pos, one.Msg)
+	}
+
+	require.Nil(t, lend(part, "a: [b"))
+	require.ErrorContains(t, all.join(), "connectors.yaml:2:10: profile cannot be read: ")
+}
