@@ -109,6 +109,17 @@ func TestConnectorProfiles(t *testing.T) {
 		require.Equal(t, []string{"create_contact", "update_contact"}, operationNames(c))
 	})
 
+	t.Run("TheExample'sCommentLoads", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		_, commented, found := strings.Cut(string(w.fs[demo+"connectors.yaml"].Data), "#   - id: team-chat\n#     ")
+		require.True(t, found)
+		commented, _, _ = strings.Cut(commented, "\n# The connectors below")
+		w.declare("team-chat", strings.ReplaceAll(commented, "\n#     ", "\n"))
+		c := w.connector("team-chat")
+		require.Equal(t, []any{"slack_like", "env:SLACK_TOKEN", 2.0}, []any{c.Profile, c.Credential(), c.Rate.PerSecond})
+	})
+
 	t.Run("SecretsBringTheWebhook", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
