@@ -101,8 +101,9 @@ func TestHubSpot(t *testing.T) {
 	t.Run("WhatItDoesNotTake", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t)
-		for _, body := range []string{`{"inputs":[]}`, `{"inputs":[{"id":"","idProperty":"email"}]}`, `{"inputs":[{"id":"a","idProperty":"city"}]}`,
-			`{"inputs":[{"id":"a","idProperty":"email","properties":{"a":{}}}]}`, `{"inputs":[{"id":"a","idProperty":"email","properties":{"a":[1]}}]}`} {
+		for _, input := range []string{``, `{"id":"","idProperty":"email"}`, `{"id":"a","idProperty":"city"}`,
+			`{"id":"a","idProperty":"email","properties":{"a":{}}}`, `{"id":"a","idProperty":"email","properties":{"a":[1]}}`} {
+			body := `{"inputs":[` + input + `]}`
 			got := w.must(http.MethodPost, hubspotContacts+"/batch/upsert", body)
 			require.Equal(t, []any{http.StatusBadRequest, "VALIDATION_ERROR"}, []any{got.status, got.body["category"]}, body)
 		}

@@ -68,10 +68,12 @@ func TestSlack(t *testing.T) {
 		t.Parallel()
 		at := &clock{now: time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)}
 		w := newWorld(t, at.use)
-		require.NoError(t, w.SetPersonality(t.Context(), sandbox.Slack, sandbox.Personality{Interval: sandbox.Duration(1500 * time.Millisecond)}))
+		slow := sandbox.Personality{Interval: sandbox.Duration(1500 * time.Millisecond)}
+		require.NoError(t, w.SetPersonality(t.Context(), sandbox.Slack, slow))
 		w.chat("C0SUPPORT", "op-1")
 		got := w.chat("C0SUPPORT", "op-2")
-		require.Equal(t, []any{http.StatusTooManyRequests, "2", "ratelimited"}, []any{got.status, got.header.Get("Retry-After"), got.body["error"]})
+		require.Equal(t, []any{http.StatusTooManyRequests, "2", "ratelimited"},
+			[]any{got.status, got.header.Get("Retry-After"), got.body["error"]})
 		require.Equal(t, true, w.chat("C0OTHERS", "op-3").body["ok"])
 		at.now = at.now.Add(1500 * time.Millisecond)
 		require.Equal(t, true, w.chat("C0SUPPORT", "op-2").body["ok"])

@@ -36,11 +36,14 @@ func TestProfileHubSpotLike(t *testing.T) {
 			steps: once(create, outcome.Ambiguous), looks: []look{{0, connector.Absent, true}}},
 		{name: "AFailureAfterTheWrite", operation: "create_contact", fault: wrote(502, "bad_gateway"),
 			steps: once(create, outcome.Ambiguous), looks: []look{{0, connector.Found, true}}, writes: 1},
-		{name: "AnErrorInAMultiStatus", operation: "create_contact", fault: answers(207, "VALIDATION_ERROR"), steps: once(create, outcome.Refused)},
-		{name: "AnErrorInAMultiStatusThatNobodyKnows", operation: "create_contact", fault: answers(207, "INTERNAL"), steps: once(create, outcome.Ambiguous)},
+		{name: "AnErrorInAMultiStatus", operation: "create_contact", fault: answers(207, "VALIDATION_ERROR"),
+			steps: once(create, outcome.Refused)},
+		{name: "AnErrorInAMultiStatusThatNobodyKnows", operation: "create_contact", fault: answers(207, "INTERNAL"),
+			steps: once(create, outcome.Ambiguous)},
 		{name: "Locked", operation: "create_contact", fault: answers(423, "LOCKED"), steps: once(create, outcome.RejectedBusy)},
 		{name: "Busy", operation: "create_contact", fault: busy, steps: once(create, outcome.RejectedBusy)},
-		{name: "NotAuthorized", operation: "create_contact", fault: answers(401, "INVALID_AUTHENTICATION"), steps: once(create, outcome.Unauthorized)},
+		{name: "NotAuthorized", operation: "create_contact", fault: answers(401, "INVALID_AUTHENTICATION"),
+			steps: once(create, outcome.Unauthorized)},
 		{name: "AContactThatIsNotThereIsNotUpdated", operation: "update_contact", steps: once(update, outcome.Refused)},
 	})
 

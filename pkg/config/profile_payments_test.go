@@ -22,13 +22,15 @@ func TestProfilePayments(t *testing.T) {
 	once := func(class outcome.Class) []step { return []step{{action: refund, class: class}} }
 	stored := sandbox.Fault{Kind: sandbox.ErrorAfterAccept, Status: 500, Sticky: true}
 	payments.run(t, []exchange{
-		{name: "ARefundIsFoundOnceTheIndexHasIt", operation: "create_refund", personality: sandbox.Personality{IndexLag: sandbox.Duration(50 * time.Second)},
+		{name: "ARefundIsFoundOnceTheIndexHasIt", operation: "create_refund",
+			personality: sandbox.Personality{IndexLag: sandbox.Duration(50 * time.Second)},
 			steps: once(outcome.Succeeded), looks: []look{{0, connector.Absent, true}, {time.Minute, connector.Found, true}}, writes: 1},
 		{name: "TheSameKeyAgainIsTheSameRefund", operation: "create_refund",
 			steps: []step{{action: refund, class: outcome.Succeeded}, {action: refund, class: outcome.Succeeded}}, writes: 1},
 		{name: "TheSameKeyForAnotherAmountIsAnIncident", operation: "create_refund",
 			steps: []step{{action: refund, class: outcome.Succeeded}, {action: other, class: outcome.KeyReused}}, writes: 1},
-		{name: "TheKeyIsInFlight", operation: "create_refund", fault: answers(409, "idempotency_key_in_progress"), steps: once(outcome.InProgress)},
+		{name: "TheKeyIsInFlight", operation: "create_refund", fault: answers(409, "idempotency_key_in_progress"),
+			steps: once(outcome.InProgress)},
 		{name: "ALostAnswerIsFoundAndIsNoSecondRefund", operation: "create_refund", fault: lostAnswer,
 			steps: []step{{action: refund, class: outcome.Ambiguous}, {action: refund, class: outcome.Succeeded}},
 			looks: []look{{time.Minute, connector.Found, true}}, writes: 1},

@@ -28,7 +28,8 @@ func TestWebhooksOfProfiles(t *testing.T) {
 		action    string
 		class     outcome.Class
 	}{
-		{"ARefund", shipped{profile: "payments", path: "/payments", system: sandbox.Payments, lines: secrets}, "create_refund", refund, outcome.Succeeded},
+		{"ARefund", shipped{profile: "payments", path: "/payments", system: sandbox.Payments, lines: secrets},
+			"create_refund", refund, outcome.Succeeded},
 		{"AWorkflowThatWasOnlyStarted", shipped{profile: "n8n_webhook", path: "/n8n/webhook", system: sandbox.N8N, lines: secrets},
 			"run_workflow", order, outcome.Accepted},
 	} {

@@ -36,7 +36,8 @@ func TestProfileWebhook(t *testing.T) {
 		{name: "WantedNoMore", fault: answers(410, ""), steps: once(outcome.Refused)},
 		{name: "Busy", fault: busy, steps: once(outcome.RejectedBusy)},
 		{name: "AnotherSecret", fault: answers(401, ""), steps: once(outcome.Unauthorized)},
-		{name: "MovedElsewhere", fault: sandbox.Fault{Kind: sandbox.Redirect, Status: 307, Location: "/elsewhere"}, steps: once(outcome.Ambiguous)},
+		{name: "MovedElsewhere", fault: sandbox.Fault{Kind: sandbox.Redirect, Status: 307, Location: "/elsewhere"},
+			steps: once(outcome.Ambiguous)},
 	}
 	for i := range exchanges {
 		exchanges[i].operation = "deliver"
@@ -93,8 +94,10 @@ func TestProfileN8N(t *testing.T) {
 	n8n.run(t, []exchange{
 		{name: "StartedIsAllThatStartWorkflowWaitsFor", operation: "start_workflow", steps: once(outcome.Succeeded), writes: 1},
 		{name: "StartedIsPendingToRunWorkflow", operation: "run_workflow", steps: once(outcome.Accepted), writes: 1},
-		{name: "EndedIsWhatRunWorkflowWaitsFor", operation: "run_workflow", personality: finishes, steps: once(outcome.Succeeded), writes: 1},
-		{name: "AnAnswerOfTheOtherModeIsAmbiguous", operation: "start_workflow", personality: finishes, steps: once(outcome.Ambiguous), writes: 1},
+		{name: "EndedIsWhatRunWorkflowWaitsFor", operation: "run_workflow", personality: finishes,
+			steps: once(outcome.Succeeded), writes: 1},
+		{name: "AnAnswerOfTheOtherModeIsAmbiguous", operation: "start_workflow", personality: finishes,
+			steps: once(outcome.Ambiguous), writes: 1},
 		{name: "TheSamePostTwiceRunsItTwice", operation: "start_workflow",
 			steps: []step{{action: order, class: outcome.Succeeded}, {action: order, class: outcome.Succeeded}}, writes: 2},
 		{name: "ALostAnswerIsForAnOperator", operation: "run_workflow", fault: lostAnswer,
@@ -104,7 +107,8 @@ func TestProfileN8N(t *testing.T) {
 		{name: "AWorkflowThatBrokeOff", operation: "run_workflow", fault: wrote(500, ""), steps: once(outcome.Ambiguous), writes: 1},
 		{name: "AWorkflowThatRefuses", operation: "run_workflow", fault: answers(200, "refused"), steps: once(outcome.Refused)},
 		{name: "AWorkflowThatIsBusy", operation: "run_workflow", fault: answers(200, "busy"), steps: once(outcome.RejectedBusy)},
-		{name: "AWorkflowThatSaysSomethingElse", operation: "run_workflow", fault: answers(200, "strange"), steps: once(outcome.Ambiguous)},
+		{name: "AWorkflowThatSaysSomethingElse", operation: "run_workflow", fault: answers(200, "strange"),
+			steps: once(outcome.Ambiguous)},
 	})
 
 	t.Run("WorkflowsTellHowTheyEnded", func(t *testing.T) {
