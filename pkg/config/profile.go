@@ -116,11 +116,7 @@ func (o *object) completed(lent *object) *object {
 		}
 		both.members = append(both.members, m)
 	}
-	for _, m := range lent.members {
-		if o.take(m.name) == nil {
-			both.members = append(both.members, m)
-		}
-	}
+	both.members = append(both.members, lent.members...) // of one name, the first counts
 	both.take("profile")
 	both.take("webhook_secrets")
 	return both

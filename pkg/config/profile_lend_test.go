@@ -27,3 +27,17 @@ func TestWhatAProfileLendsStandsWhereItIsNamed(t *testing.T) {
 	require.Nil(t, lend(part, "a: [b"))
 	require.ErrorContains(t, all.join(), "connectors.yaml:2:10: profile cannot be read: ")
 }
+
+// TestTheVersionOfAConfigurationIsAlsoThatOfItsProfiles: another release of Holdpoint may ship another profile of the name.
+func TestTheVersionOfAConfigurationIsAlsoThatOfItsProfiles(t *testing.T) {
+	t.Parallel()
+	version := func(released string) string {
+		l := &loader{files: map[string][]byte{}}
+		d := &declared{Tenant: &Tenant{}, loader: l, places: map[any]*object{}}
+		d.withProfile(parseYAML(&l.problems, "connectors.yaml", []byte("id: a\nprofile: crm\n")))
+		require.Contains(t, l.files, "profiles/crm.yaml")
+		l.files["profiles/crm.yaml"] = append(l.files["profiles/crm.yaml"], released...)
+		return l.version()
+	}
+	require.NotEqual(t, version(""), version("# of the next release"))
+}

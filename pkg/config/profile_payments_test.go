@@ -24,7 +24,7 @@ func TestProfilePayments(t *testing.T) {
 	payments.run(t, []exchange{
 		{name: "ARefundIsFoundOnceTheIndexHasIt", operation: "create_refund",
 			personality: sandbox.Personality{IndexLag: sandbox.Duration(50 * time.Second)},
-			steps: once(outcome.Succeeded), looks: []look{{0, connector.Absent, true}, {time.Minute, connector.Found, true}}, writes: 1},
+			steps:       once(outcome.Succeeded), looks: []look{{0, connector.Absent, true}, {time.Minute, connector.Found, true}}, writes: 1},
 		{name: "TheSameKeyAgainIsTheSameRefund", operation: "create_refund",
 			steps: []step{{action: refund, class: outcome.Succeeded}, {action: refund, class: outcome.Succeeded}}, writes: 1},
 		{name: "TheSameKeyForAnotherAmountIsAnIncident", operation: "create_refund",

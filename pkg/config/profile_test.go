@@ -140,18 +140,6 @@ func TestConnectorProfiles(t *testing.T) {
 		hook := w.connector("shipped").Webhook
 		require.Equal(t, []any{"/ref", "", "/state", []string{"paid"}}, []any{hook.Operation, hook.ExternalID, hook.Status, hook.Succeeded})
 	})
-
-	t.Run("TheVersionOfAConfigurationIsAlsoThatOfItsProfiles", func(t *testing.T) {
-		t.Parallel()
-		w := newWorld(t)
-		w.declare("shipped", "profile: crm #mail", shippedURL, "operations: [{name: a, kind: send, method: POST, path: /a}]")
-		one, err := w.load()
-		require.NoError(t, err)
-		w.replace("connectors.yaml", "profile: crm #mail", "#rofile: crm #mail")
-		other, err := w.load()
-		require.NoError(t, err)
-		require.NotEqual(t, one.Version, other.Version)
-	})
 }
 
 // TestMistakesBesideAProfile holds that they are told of in the tenant's file, where the profile is named or what is wrong is written.
