@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"time"
 )
 
@@ -13,9 +14,16 @@ import (
 const (
 	Payments = "payments"
 	CRM      = "crm"
-	Mailbox  = "mail"  // takes mail over SMTP; Deliver
-	Webhooks = "hooks" // an integrator's endpoints; Receive
+	HubSpot  = "hubspot"  // a CRM without keys and versions, with upserts by unique property
+	Slack    = "slack"    // a chat without keys, which says what went wrong inside of HTTP 200
+	N8N      = "n8n"      // workflows that begin with a Webhook node
+	Receiver = "receiver" // an endpoint of Standard Webhooks that remembers ids
+	Mailbox  = "mail"     // takes mail over SMTP; Deliver
+	Webhooks = "hooks"    // an integrator's endpoints; Receive
 )
+
+// writable are the systems that have a personality and writes in the ledger.
+var writable = []string{Payments, CRM, HubSpot, Slack, N8N, Receiver}
 
 // Operations by which faults match and under which writes are recorded. Only create and update are ever recorded.
 const (
@@ -36,6 +44,7 @@ type Config struct {
 
 	Payments Personality
 	CRM      Personality
+	Others   map[string]Personality // of the other systems, by name
 	Webhooks map[string]Destination // by system: whom it tells of its writes by itself; nil tells nobody
 
 	// CommitDelay is how long the ledger gathers writes before one fsync. The default of 1 ms caps the sandbox near
@@ -54,6 +63,8 @@ type Personality struct {
 	NoLookup    bool     `json:"no_lookup,omitempty"`    // searches answer 501 lookup_unsupported
 	IndexLag    Duration `json:"index_lag,omitempty"`    // how long a write stays invisible to searches
 	LaxVersions bool     `json:"lax_versions,omitempty"` // an update without If-Match is accepted, not 428
+	Interval    Duration `json:"interval,omitempty"`     // Slack: the least time between messages to a channel; 0 is none
+	Finishes    bool     `json:"finishes,omitempty"`     // N8N: it answers when the workflow has ended, not when it has begun
 }
 
 func (p Personality) keyWindow() time.Duration {
@@ -61,8 +72,8 @@ func (p Personality) keyWindow() time.Duration {
 }
 
 func (p Personality) validate(name string) error {
-	if p.KeyWindow < 0 || p.IndexLag < 0 {
-		return fmt.Errorf("%s: key_window and index_lag must not be negative", name)
+	if p.KeyWindow < 0 || p.IndexLag < 0 || p.Interval < 0 {
+		return fmt.Errorf("%s: key_window, index_lag and interval must not be negative", name)
 	}
 	return nil
 }
@@ -96,6 +107,12 @@ func (c *Config) validate() error {
 		errs = append(errs, fmt.Errorf("MaxBody %d is negative", c.MaxBody))
 	}
 	errs = append(errs, c.Payments.validate("Payments"), c.CRM.validate("CRM"))
+	for system, personality := range c.Others {
+		if system == Payments || system == CRM || !slices.Contains(writable, system) {
+			errs = append(errs, fmt.Errorf("Others: %q is not one of %v", system, writable[2:]))
+		}
+		errs = append(errs, personality.validate(system))
+	}
 	for system, to := range c.Webhooks {
 		if err := to.validate(); err != nil {
 			errs = append(errs, fmt.Errorf("Webhooks of %s: %w", system, err))

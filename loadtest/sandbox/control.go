@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -111,7 +112,7 @@ func (s *Server) setPersonality(w http.ResponseWriter, r *http.Request) {
 // changeSystem stores a setting of the system in the path, where it is valid.
 func changeSystem[T any](s *Server, w http.ResponseWriter, r *http.Request, what string, all map[string]T, validate func(*T, string) error) {
 	system := r.PathValue("system")
-	if system != Payments && system != CRM {
+	if !slices.Contains(writable, system) {
 		respond(w, http.StatusNotFound, notFound("system").view())
 		return
 	}

@@ -21,8 +21,19 @@
 // GET /crm/contacts?external_id=X, GET /crm/updates?reference=R. A contact that nobody created exists at version "1"
 // from its first touch, so that a load test can use any id.
 //
-// The reference of a write is the member "reference" of its body, else the header X-Operation-Id. Every answer carries
-// X-Request-Id. Errors are {"error":{"code","message"}}.
+// A CRM like HubSpot: POST /hubspot/crm/v3/objects/contacts/batch/upsert and …/batch/update with one input each, GET
+// /hubspot/crm/v3/objects/contacts/{id}, which never lags, and POST …/search, whose index does. It knows no keys and no
+// versions; an upsert that changes nothing is no write.
+//
+// A chat like Slack: POST /slack/chat.postMessage, GET /slack/conversations.history. It knows no keys, and what goes wrong
+// it says inside of HTTP 200: a fault with status 200 and a code.
+//
+// Workflows like n8n's: POST /n8n/webhook/{name} starts one for every call. A receiver of Standard Webhooks that remembers
+// ids: POST /receiver/{name}.
+//
+// The reference of a write is the member "reference" of its body, else the header X-Operation-Id. The systems of the last
+// two paragraphs have it in objectWriteTraceId, in the message's metadata, in operation_id and in Webhook-Id. Every answer
+// carries X-Request-Id. Errors are {"error":{"code","message"}}, and these systems' are as they write them.
 //
 // Mail: SMTP without authentication or TLS, on a port of its own. Everybody's mail is taken, up to 1 MiB and 50
 // recipients a message, and goes to nobody: people read it at /mail.

@@ -115,6 +115,10 @@ func (x *exchange) write(target string, w *Write, check draft) {
 		x.refuse(refused)
 		return
 	}
+	if w.stands != nil {
+		x.finish(w.success())
+		return
+	}
 	x.server.ledger.news.tell()
 	x.server.signal(x.plan.signals, w.Reference, w)
 	x.server.tell(w, x.plan.telling)
@@ -126,7 +130,7 @@ func (x *exchange) describe(w *Write) {
 	sum := sha256.Sum256(x.body)
 	w.Time = x.server.cfg.Now().UTC()
 	w.System, w.Operation, w.Reference = x.call.system, x.call.operation, x.call.reference
-	w.IdempotencyKey = x.r.Header.Get("Idempotency-Key")
+	w.IdempotencyKey = x.r.Header.Get(keyHeaders[x.call.system])
 	w.BodySHA256 = hex.EncodeToString(sum[:])
 	w.RequestID = x.w.Header().Get("X-Request-Id")
 	w.Replay = x.plan.sticky
@@ -192,7 +196,13 @@ func (x *exchange) finish(status int, view any) {
 	}
 }
 
-func (x *exchange) refuse(p *problem) { respond(x.w, p.status, p.view()) }
+func (x *exchange) refuse(p *problem) {
+	if words := dialects[x.call.system]; words != nil {
+		respond(x.w, p.status, words(p))
+		return
+	}
+	respond(x.w, p.status, p.view())
+}
 
 // hang says nothing until the caller has gone, the server closes, or the fault's duration is over, and then cuts the
 // connection.

@@ -5,6 +5,9 @@ import "time"
 // keyID scopes an idempotency key: one system's keys say nothing about another's.
 type keyID struct{ system, key string }
 
+// keyHeaders are where systems take a key from; those that are not here know none.
+var keyHeaders = map[string]string{Payments: "Idempotency-Key", CRM: "Idempotency-Key", Receiver: "Webhook-Id"}
+
 // keyEntry is one remembered key. write is nil while the first request is still in progress.
 type keyEntry struct {
 	first time.Time

@@ -21,6 +21,8 @@ type ledger struct {
 	refunds     map[string]*Write
 	contacts    map[string]*contact
 	externals   map[string]*Write // by external id, the write that created the contact
+	records     records
+	channels    map[string][]*Write
 	keys        map[keyID]*keyEntry
 	summary     Summary
 }
@@ -53,6 +55,8 @@ func openLedger(dir string, delay time.Duration) (*ledger, error) {
 		refunds:     map[string]*Write{},
 		contacts:    map[string]*contact{},
 		externals:   map[string]*Write{},
+		records:     newRecords(),
+		channels:    map[string][]*Write{},
 		keys:        map[keyID]*keyEntry{},
 		summary:     Summary{BySystem: map[string]SystemSummary{Payments: {}, CRM: {}}},
 	}
@@ -90,6 +94,10 @@ func (l *ledger) accept(w *Write, check draft) *problem {
 	if refused := check(l, w); refused != nil {
 		return refused
 	}
+	if w.stands != nil {
+		w.commit = w.stands.commit
+		return nil
+	}
 	line, err := json.Marshal(w)
 	if err == nil {
 		w.commit, err = l.journal.append(line)
@@ -116,6 +124,10 @@ func (l *ledger) apply(w *Write) {
 		if w.Operation == Create && w.ExternalID != "" {
 			l.externals[w.ExternalID] = w
 		}
+	case HubSpot:
+		l.records.changed(w)
+	case Slack:
+		l.channels[w.Place] = append(l.channels[w.Place], w)
 	}
 }
 

@@ -35,27 +35,34 @@ func (x *exchange) search(view func(w *Write, copied bool) any) {
 }
 
 func (x *exchange) answerSearch(view func(w *Write, copied bool) any, find func() ([]*Write, error)) {
+	if items, ok := x.matches(view, find); ok {
+		x.finish(http.StatusOK, itemsView{items})
+	}
+}
+
+// matches are what a search shows; false where it has been answered otherwise.
+func (x *exchange) matches(view func(w *Write, copied bool) any, find func() ([]*Write, error)) ([]any, bool) {
 	if !x.begin() {
-		return
+		return nil, false
 	}
 	x.pause()
 	if x.personality().NoLookup {
 		x.refuse(&problem{http.StatusNotImplemented, "lookup_unsupported", "this provider has no search"})
-		return
+		return nil, false
 	}
 	found, err := find()
 	if err != nil {
 		x.refuse(unavailable(err))
-		return
+		return nil, false
 	}
-	items := itemsView{Items: []any{}}
+	items := []any{}
 	for _, w := range x.visible(found) {
-		items.Items = append(items.Items, view(w, false))
+		items = append(items, view(w, false))
 		if x.plan.duplicate {
-			items.Items = append(items.Items, view(w, true))
+			items = append(items, view(w, true))
 		}
 	}
-	x.finish(http.StatusOK, items)
+	return items, true
 }
 
 // visible leaves out what a lagging index does not show yet.

@@ -25,6 +25,9 @@ func (p *problem) view() problemView {
 	return view
 }
 
+// dialects are the error bodies of systems that have another one than problemView.
+var dialects = map[string]func(*problem) any{HubSpot: hubspotError, Slack: slackError, N8N: n8nError}
+
 func badRequest(format string, args ...any) *problem {
 	return &problem{http.StatusBadRequest, "bad_request", fmt.Sprintf(format, args...)}
 }

@@ -62,6 +62,7 @@ func New(cfg Config) (*Server, error) {
 		destinations:  map[string]Destination{},
 		unused:        map[net.Conn]bool{},
 	}
+	maps.Copy(s.personalities, cfg.Others)
 	maps.Copy(s.destinations, cfg.Webhooks)
 	if err := s.open(); err != nil {
 		return nil, err
@@ -211,6 +212,17 @@ func (s *Server) routes() http.Handler {
 	mux.Handle("PATCH /crm/contacts/{id}", s.serve(CRM, Update, updateContact))
 	mux.Handle("GET /crm/contacts/{id}", s.serve(CRM, Read, readContact))
 	mux.Handle("GET /crm/updates", s.serve(CRM, Lookup, findUpdates))
+
+	mux.Handle("POST /hubspot/crm/v3/objects/contacts/batch/upsert", s.serve(HubSpot, Create, upsertRecord))
+	mux.Handle("POST /hubspot/crm/v3/objects/contacts/batch/update", s.serve(HubSpot, Update, updateRecord))
+	mux.Handle("POST /hubspot/crm/v3/objects/contacts/search", s.serve(HubSpot, Lookup, searchRecords))
+	mux.Handle("GET /hubspot/crm/v3/objects/contacts/{id}", s.serve(HubSpot, Read, readRecord))
+
+	mux.Handle("POST /slack/chat.postMessage", s.serve(Slack, Create, postMessage))
+	mux.Handle("GET /slack/conversations.history", s.serve(Slack, Lookup, showHistory))
+
+	mux.Handle("POST /n8n/webhook/{name}", s.serve(N8N, Create, startWorkflow))
+	mux.Handle("POST /receiver/{name}", s.serve(Receiver, Create, receiveOnce))
 
 	mux.Handle("POST /hooks/{name}", s.serve(Webhooks, Receive, receiveHook))
 

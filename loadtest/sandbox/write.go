@@ -19,16 +19,19 @@ type Write struct {
 	UpdateID       string    `json:"update_id,omitempty"` // CRM: the id of this change
 	Version        string    `json:"version,omitempty"`   // CRM: the version the contact got
 	ExternalID     string    `json:"external_id,omitempty"`
-	BodySHA256     string    `json:"body_sha256"` // hex, over the body as it arrived
+	Place          string    `json:"place,omitempty"` // Slack: the channel; N8N and Receiver: the endpoint
+	BodySHA256     string    `json:"body_sha256"`     // hex, over the body as it arrived
 	RequestID      string    `json:"request_id"`
 
 	Refund *Refund         `json:"refund,omitempty"`
-	Fields json.RawMessage `json:"fields,omitempty"` // CRM: the fields this change set
+	Fields json.RawMessage `json:"fields,omitempty"` // CRM and HubSpot: the fields this change set; Slack: the message
 	// Replay is what a repeated key gets instead of the success: a provider that stores its first answer, a 500
 	// included.
 	Replay *Answer `json:"replay,omitempty"`
 
-	commit *commit // nil for writes of a former process
+	commit *commit                       // nil for writes of a former process
+	stands *Write                        // the write that has done already what this one asks for, so that it is none; nil as a rule
+	answer func() (status int, view any) // of systems without keys, which give each answer once; nil for the others
 }
 
 // Refund is the body of a payments write.
@@ -105,6 +108,10 @@ func numbered(prefix string, seq uint64) string { return prefix + strconv.Format
 // success is the status and body of the first answer to the write.
 func (w *Write) success() (int, any) {
 	switch {
+	case w.answer != nil:
+		return w.answer()
+	case w.System == Receiver:
+		return http.StatusAccepted, receiptView{w.ObjectID}
 	case w.System == Payments:
 		return http.StatusCreated, w.refundView()
 	case w.Operation == Create:

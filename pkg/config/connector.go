@@ -31,8 +31,10 @@ const (
 func (d *declared) readConnectors(o *object) {
 	seen := map[string]Position{}
 	for _, part := range o.objects("connectors") {
+		part = d.withProfile(part)
 		c := &Connector{
 			ID:          part.id("id", slug),
+			Profile:     part.optText("profile"),
 			Kind:        cmp.Or(part.oneOf("kind", ConnectorHTTP, ConnectorExecutor, ""), ConnectorHTTP),
 			Concurrency: part.number("concurrency", defaultConcurrency, 1, 10_000),
 			Rate:        readRateLimit(part, "rate"),

@@ -174,7 +174,7 @@ func TestLoadRefuses(t *testing.T) {
 			"allowed_hosts: [crm.example.com]\n    concurrency: 256",
 			[]string{`allowed_hosts lacks "127.0.0.1:7080", the host of base_url`}},
 		{"ABaseURLThatIsNone", "connectors.yaml", "http://127.0.0.1:7080", "127.0.0.1:7080",
-			[]string{"connectors.yaml:27:15: base_url is \"127.0.0.1:7080\", which must be an absolute http or https URL"}},
+			[]string{"connectors.yaml:37:15: base_url is \"127.0.0.1:7080\", which must be an absolute http or https URL"}},
 		{"ACredentialInTheURL", "connectors.yaml", "http://127.0.0.1:7080", "http://u:p@127.0.0.1:7080",
 			[]string{"must have no user"}},
 		{"AnEnvironmentVariableThatIsNotSet", "connectors.yaml", "${HOLDPOINT_SANDBOX_URL:-http://127.0.0.1:7080}",

@@ -38,6 +38,8 @@ var beyondShape = []exception{
 	{regexp.MustCompile(`^(basic|api_key|oauth2|hmac) and .* are both set|^conditional must have |` +
 		`is for a version in a header|needs where, or|needs error_code, where`),
 		"what has shipped takes no new condition between settings"},
+	{regexp.MustCompile(`^profile is for kind http|^webhook_secrets is for |^operations is missing; it must list at least one operation`),
+		"what a profile has is not seen"},
 	{regexp.MustCompile(`^conditional is in the body, which must have`), "another setting is looked into"},
 	{regexp.MustCompile(`(bearer|api_key)_env are both set`),
 		"of two that are written, the environment may leave one empty"},

@@ -139,6 +139,7 @@ var withoutDefault = map[string]string{
 	".actions[].review.remind_before":             "is a quarter of decide_within",
 	".connectors[].rate.burst":                    "is per_second",
 	".rate_limit.burst":                           "is per_second",
+	".connectors[].profile":                       "everything is declared",
 	".connectors[].operations[].method":           "is needed with kind http alone",
 	".connectors[].operations[].conditional.body": "is true or left out",
 	".connectors[].operations[].key_window":       "no key is remembered",

@@ -271,6 +271,7 @@ const (
 // up, so that P6 knows it as what it is.
 type Connector struct {
 	ID           string
+	Profile      string // that it was completed from, "" for none
 	Kind         string // "" is ConnectorHTTP
 	BaseURL      string
 	AllowedHosts []string // host or host:port that may be dialled; checked at connect time
@@ -359,7 +360,7 @@ type Conditional struct {
 // Success says which answers mean that the effect took place.
 type Success struct {
 	Statuses   []int  // empty is 200, 201, 204
-	Pending    []int  // accepted, finished later; empty is 202
+	Pending    []int  // accepted, finished later; empty is 202, unless Statuses has it
 	ExternalID string // JSON pointer to the provider's id; a 2xx without it is not a success where it is set
 	// Where is what the body of a success says, nil where the status is enough. PendingWhere is what it says in place of that where
 	// the effect was accepted and is finished later.

@@ -44,7 +44,7 @@ func compileOperation(declared *config.Operation) (*operation, error) {
 		declared:  declared,
 		path:      c.path("path", declared.Path),
 		succeeded: orDefault(declared.Success.Statuses, 200, 201, 204),
-		accepted:  orDefault(declared.Success.Pending, 202),
+		accepted:  finishedLater(declared.Success),
 		refused:   orDefault(declared.Refused, 400, 404, 410, 422),
 		busy:      append([]int{429}, declared.BusyStatuses...),
 		where:     c.condition(declared.Success.Where), pendingWhere: c.condition(declared.Success.PendingWhere),
@@ -74,6 +74,14 @@ func orDefault(declared []int, otherwise ...int) []int {
 		return declared
 	}
 	return otherwise
+}
+
+// finishedLater are the statuses of what is finished later: 202, unless it is declared to be something else.
+func finishedLater(s config.Success) []int {
+	if len(s.Pending) == 0 && slices.Contains(s.Statuses, 202) {
+		return nil
+	}
+	return orDefault(s.Pending, 202)
 }
 
 // compiler collects complaints.
