@@ -112,10 +112,16 @@ func (d *declared) judgeClaim(c *Connector, op *Operation, check *Check, sum, ca
 	if p := check.Proved; p != nil && slices.Contains(p.Capabilities, capability) {
 		claim.rest(GroundProved, p.CheckedAt, goodFor, d.loader.now)
 	}
-	if a := check.Attested; a != nil && !claim.Counts() && slices.Contains(a.Capabilities, capability) {
+	if a := check.Attested; a != nil && !claim.Counts() && slices.Contains(a.Capabilities, capability) && !disproved(check, capability) {
 		claim.rest(GroundAttested, a.At, goodFor, d.loader.now)
 	}
 	return claim
+}
+
+// disproved reports whether a check that came after the attestation did not prove what that says: who still answers for it says so
+// again.
+func disproved(c *Check, capability string) bool {
+	return c.Proved != nil && !slices.Contains(c.Proved.Capabilities, capability) && !c.Attested.At.After(c.Proved.CheckedAt)
 }
 
 // rest has a claim count on a ground that is not too old.

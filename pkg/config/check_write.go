@@ -10,9 +10,9 @@ import (
 	"time"
 )
 
-const checksHeader = `# What is known of the connectors' promises (D13): written by ` + "`holdpoint connector check --write`" + ` and
-# ` + "`holdpoint connector attest --write`" + `, which say what each line means. A promise counts only as it stands here, for exactly the
-# declaration that the digest is of; review it like any change of the configuration.
+const checksHeader = `# What is known of the connectors' promises (D13). A promise counts only as it stands here, and only for exactly the declaration of
+# which this is the digest: review a change of it like any other. It is written by "holdpoint connector check --write", which
+# exercises what is declared, and by "holdpoint connector attest", for what cannot be exercised.
 `
 
 // ChecksFile is where a tenant's checks are in a configuration directory.
