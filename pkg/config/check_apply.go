@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -64,16 +65,10 @@ func (d *declared) applyCheck(c *Connector, op *Operation, at Position) {
 	s := &Standing{Digest: sum}
 	check := d.check(c.ID, op.Name)
 	for _, name := range declaredBy(op) {
-		claim := d.judgeClaim(c, op, check, sum, name)
-		s.Claims = append(s.Claims, claim)
-		if !claim.Counts() {
-			d.warn(at, "%s", doesNotCount(d.ID, c, op, claim))
-		} else if !claim.Until.IsZero() && claim.Until.Sub(d.loader.now) <= soon {
-			d.warn(at, "%s of operation %s counts until %s: from then on, a start takes it for not declared; %s", name, op.Name,
-				claim.Until.UTC().Format(time.DateOnly), remedy(d.ID, c, op, claim.Capability))
-		}
+		s.Claims = append(s.Claims, d.judgeClaim(c, check, sum, name))
 	}
 	op.Standing = s
+	d.warnOf(c, op, at)
 	if d.loader.trusting {
 		return
 	}
@@ -93,8 +88,8 @@ func (d *declared) check(connector, operation string) *Check {
 	return d.Checks[i]
 }
 
-// judgeClaim says whether a capability counts. A lookup whose absence is declared to be proof needs the lookup itself proved as well.
-func (d *declared) judgeClaim(c *Connector, op *Operation, check *Check, sum, capability string) Claim {
+// judgeClaim says whether a capability counts.
+func (d *declared) judgeClaim(c *Connector, check *Check, sum, capability string) Claim {
 	claim := Claim{Capability: capability}
 	switch {
 	case check == nil:
@@ -137,32 +132,56 @@ func (c *Claim) rest(ground string, since time.Time, goodFor time.Duration, now 
 	c.Ground, c.Why = ground, ""
 }
 
-func doesNotCount(tenant string, c *Connector, op *Operation, claim Claim) string {
-	effect := "it is taken for not declared"
-	if !permits(claim.Capability) {
-		effect = "nothing is relied on by it"
+// warnOf says which of an operation's capabilities do not count, and which soon will not: those that anything is done on the strength
+// of, together where it is for the same reason.
+func (d *declared) warnOf(c *Connector, op *Operation, at Position) {
+	var reasons []string
+	names := map[string][]string{}
+	for _, claim := range op.Standing.Claims {
+		reason := ""
+		switch {
+		case !permits(claim.Capability):
+		case !claim.Counts():
+			reason = fmt.Sprintf("not counted, because %s; until then it is taken for not declared", claim.Why)
+		case !claim.Until.IsZero() && claim.Until.Sub(d.loader.now) <= soon:
+			reason = fmt.Sprintf("counted until %s; after that, a start takes it for not declared", claim.Until.UTC().Format(time.DateOnly))
+		}
+		if reason == "" {
+			continue
+		}
+		if names[reason] == nil {
+			reasons = append(reasons, reason)
+		}
+		names[reason] = append(names[reason], claim.Capability)
 	}
-	return fmt.Sprintf("%s of operation %s of %s does not count: %s, so %s; %s", claim.Capability, op.Name, c.ID, claim.Why, effect,
-		remedy(tenant, c, op, claim.Capability))
+	for _, reason := range reasons {
+		d.warn(at, "what operation %s of %s declares of %s is %s. %s", op.Name, c.ID, strings.Join(names[reason], ", "), reason,
+			remedy(d.ID, c, op, names[reason]))
+	}
 }
 
-// remedy is the command that makes a capability count.
-func remedy(tenant string, c *Connector, op *Operation, capability string) string {
+// remedy is the command that makes capabilities count.
+func remedy(tenant string, c *Connector, op *Operation, capabilities []string) string {
 	if c.Kind != "" && c.Kind != ConnectorHTTP {
-		return fmt.Sprintf("who answers for it attests it: holdpoint connector attest --tenant %s --connector %s --operation %s "+
-			"--capability %s", tenant, c.ID, op.Name, capability)
+		return fmt.Sprintf("Who answers for it attests it: holdpoint connector attest --tenant %s --connector %s --operation %s "+
+			"--capability %s", tenant, c.ID, op.Name, strings.Join(capabilities, ","))
 	}
-	return fmt.Sprintf("prove it: holdpoint connector check --tenant %s --connector %s --operation %s --write", tenant, c.ID, op.Name)
+	return fmt.Sprintf("Prove it: holdpoint connector check --tenant %s --connector %s --operation %s --write", tenant, c.ID, op.Name)
 }
 
 // unproven says which of what an action's operation declares would let it act unattended and does not count, "" where nothing is declared (P6).
 func (d *declared) unproven(a *Action) string {
 	c := d.connector(a.Connector)
 	op, text := c.operation(a.Operation), ""
+	var lacking []string
 	for _, claim := range op.claims() {
 		if !claim.Counts() && (claim.Capability == CapabilityReplay || claim.Capability == CapabilityLookup) {
-			text += "; " + doesNotCount(d.ID, c, op, claim)
+			text += fmt.Sprintf("; its %s is declared, and not counted because %s", claim.Capability, claim.Why)
+			lacking = append(lacking, claim.Capability)
 		}
+	}
+	if text != "" {
+		text += ". " + remedy(d.ID, c, op, lacking)
 	}
 	return text
 }
