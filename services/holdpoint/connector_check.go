@@ -153,18 +153,10 @@ func (f *checkFlags) confirm(cmd *cobra.Command, tasks []task) error {
 	if f.yes {
 		return nil
 	}
-	in, terminal := cmd.InOrStdin().(*os.File)
-	if terminal {
-		info, err := in.Stat()
-		terminal = err == nil && info.Mode()&os.ModeCharDevice != 0
-	}
-	if !terminal {
-		return errors.New("it asks before it writes, and there is no terminal to ask: give --yes")
-	}
 	fmt.Fprint(cmd.ErrOrStderr(), "Write? Type yes: ")
-	answer, _ := bufio.NewReader(in).ReadString('\n')
+	answer, _ := bufio.NewReader(cmd.InOrStdin()).ReadString('\n') // no answer is none
 	if strings.TrimSpace(answer) != "yes" {
-		return errors.New("nothing was written: the answer was not yes")
+		return errors.New("nothing was written: it wants a typed yes, or --yes")
 	}
 	return nil
 }
