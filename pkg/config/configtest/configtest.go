@@ -9,6 +9,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/holdpoint/holdpoint/pkg/config"
@@ -53,4 +54,40 @@ func attested(c *config.Connector, op *config.Operation) *config.Check {
 		a.Capabilities = append(a.Capabilities, claim.Capability)
 	}
 	return &config.Check{Connector: c.ID, Operation: op.Name, Digest: op.Standing.Digest, Attested: a}
+}
+
+// Without is the same configuration in memory, with these capabilities taken out of every checks.yaml.
+func Without(fsys fs.FS, getenv func(name string) (string, bool), capabilities ...string) (fs.FS, error) {
+	cfg, err := config.LoadDeclared(fsys, getenv)
+	if err != nil {
+		return nil, fmt.Errorf("take back what was proved: %w", err)
+	}
+	files := overlay{fsys, map[string][]byte{}}
+	gone := func(name string) bool { return slices.Contains(capabilities, name) }
+	for _, t := range cfg.Tenants {
+		for _, c := range t.Checks {
+			if c.Proved != nil {
+				c.Proved.Capabilities = slices.DeleteFunc(c.Proved.Capabilities, gone)
+			}
+			if c.Attested != nil {
+				c.Attested.Capabilities = slices.DeleteFunc(c.Attested.Capabilities, gone)
+			}
+		}
+		files.over[path.Join("tenants", t.ID, "checks.yaml")] = config.FormatChecks(t.Checks)
+	}
+	return files, nil
+}
+
+// overlay has other contents of some of the files.
+type overlay struct {
+	fs.FS
+	over map[string][]byte
+}
+
+// ReadFile is fs.ReadFileFS.
+func (o overlay) ReadFile(name string) ([]byte, error) {
+	if text, ok := o.over[name]; ok {
+		return text, nil
+	}
+	return fs.ReadFile(o.FS, name)
 }
