@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"text/tabwriter"
@@ -184,11 +185,13 @@ func (f *connectorFlags) writeChecks(t *config.Tenant, changed []*config.Check) 
 		}
 	}
 	file := config.ChecksFile(f.configDir, t.ID)
-	if err := os.WriteFile(file+".new", config.FormatChecks(all), 0o644); err != nil {
-		return fmt.Errorf("write the checks: %w", err)
+	next := filepath.Join(filepath.Dir(file), ".checks.yaml.new") // the loader skips what begins with a dot
+	err := os.WriteFile(next, config.FormatChecks(all), 0o644)
+	if err == nil {
+		err = os.Rename(next, file)
 	}
-	if err := os.Rename(file+".new", file); err != nil {
-		return fmt.Errorf("write the checks: %w", err)
+	if err != nil {
+		return fmt.Errorf("keep what was found in %s: %w", file, err)
 	}
 	return nil
 }
