@@ -135,6 +135,19 @@ func TestHonestProvider(t *testing.T) {
 		require.True(t, again.Passed(), "it can be checked as often as one likes: %v", found)
 	})
 
+	t.Run("WithNothingToReadTheProvidersIdTells", func(t *testing.T) {
+		t.Parallel()
+		w := newWorld(t)
+		_, op := w.operation(payments)
+		op.Lookup = nil
+		_, found := w.check(payments)
+		require.Equal(t, map[string]string{"replay": "", "mismatch": ""}, found)
+		op.Success.ExternalID = ""
+		_, found = w.check(payments)
+		require.Contains(t, found["replay"], "nothing that is declared could show that nothing was written")
+		require.Empty(t, found["mismatch"], "a code that says so is a refusal")
+	})
+
 	t.Run("IndexMayLagAsLongAsIsDeclared", func(t *testing.T) {
 		t.Parallel()
 		w := newWorld(t, func(c *sandbox.Config) { c.Payments.IndexLag = sandbox.Duration(lag / 2) })
