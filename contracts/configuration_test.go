@@ -14,7 +14,7 @@ import (
 )
 
 // configurations are the schemas of a tenant's files. That they say what the loader does is tested beside the loader.
-var configurations = []string{"config.actions.v1", "config.connectors.v1", "config.people.v1", "config.policy.v1",
+var configurations = []string{"config.actions.v1", "config.checks.v1", "config.connectors.v1", "config.people.v1", "config.policy.v1",
 	"config.policy_tests.v1", "config.sources.v1", "config.tenant.v1"}
 
 // setting is where a schema says what a setting is; conditions name settings too, without saying more about them.

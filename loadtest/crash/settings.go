@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"github.com/holdpoint/holdpoint/pkg/config/configtest"
 )
 
 // Times of the suite. What a killed process leaves behind is found out when its lease is over, so leases are as
@@ -226,7 +228,7 @@ func WriteSettings(example fs.FS, dir string, edits []Edit) error {
 				edits[i].Find, edits[i].File)
 		}
 	}
-	return nil
+	return configtest.AttestAll(dir) // the edits make other declarations than those that were proved
 }
 
 func shorten(text, file string, edits []Edit, found []bool) string {

@@ -40,6 +40,8 @@ func (d *declared) readConnectors(o *object) {
 			Rate:        readRateLimit(part, "rate"),
 			Breaker:     readBreaker(part),
 			Backoff:     readBackoff(part),
+
+			ChecksGoodFor: readGoodFor(part),
 		}
 		if c.Executor() {
 			readExecutor(part, c)

@@ -12,7 +12,7 @@ import (
 )
 
 // fuzzed are the files of a tenant that are read as YAML.
-var fuzzed = []string{"tenant.yaml", "sources.yaml", "actions.yaml", "policy.yaml", "connectors.yaml", "people.yaml"}
+var fuzzed = []string{"tenant.yaml", "sources.yaml", "actions.yaml", "policy.yaml", "connectors.yaml", "people.yaml", "checks.yaml"}
 
 // FuzzLoad looks for a file that ends the loader with anything but a configuration or a list of what to mend, each with its
 // place. Whoever edits a file by hand leaves it broken in every way there is.

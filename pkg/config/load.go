@@ -12,12 +12,13 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"time"
 )
 
 // tenantsDir holds one folder a tenant, named by its id.
 const tenantsDir = "tenants"
 
-// Files of a tenant's folder; besides them it holds schemas/*.json, prompts/*.tmpl and messages/*.tmpl.
+// Files of a tenant's folder; besides them it holds schemas/*.json, prompts/*.tmpl, messages/*.tmpl and samples/*.json.
 const (
 	tenantFile     = "tenant.yaml"
 	sourcesFile    = "sources.yaml"
@@ -33,7 +34,7 @@ const (
 func LoadDir(dir string) (*Config, error) { return Load(os.DirFS(dir)) }
 
 // Load reads and checks a configuration directory: tenants/<id>/{tenant,sources,actions,policy,connectors}.yaml,
-// tenants/<id>/people.yaml and policy_tests.yaml where there are, and tenants/<id>/schemas/*.json. Its error joins an *Error for
+// tenants/<id>/people.yaml, policy_tests.yaml and checks.yaml where there are, and tenants/<id>/schemas/*.json. Its error joins an *Error for
 // everything that is wrong, each with file, line and column. Where a connector's base_url, allowed_hosts, bearer_env,
 // bearer_file, username, token_url or client_id or a channel's url, allowed_hosts, secret or server hold ${NAME} or ${NAME:-default}, the environment of
 // the process is read.
@@ -41,12 +42,26 @@ func Load(fsys fs.FS) (*Config, error) { return LoadEnv(fsys, os.LookupEnv) }
 
 // LoadEnv is Load with another environment.
 func LoadEnv(fsys fs.FS, getenv func(name string) (string, bool)) (*Config, error) {
-	l := &loader{fsys: fsys, getenv: getenv, files: map[string][]byte{}}
+	return LoadAt(fsys, getenv, time.Now())
+}
+
+// LoadAt is LoadEnv at another time, by which it is told which checks of connectors are too old to count.
+func LoadAt(fsys fs.FS, getenv func(name string) (string, bool), now time.Time) (*Config, error) {
+	return (&loader{fsys: fsys, getenv: getenv, now: now, files: map[string][]byte{}}).load()
+}
+
+// LoadDeclared is LoadEnv with all that connectors declare taken for true. It is for what checks that: effects are never sent by such a
+// configuration. Operation.Standing says what would count.
+func LoadDeclared(fsys fs.FS, getenv func(name string) (string, bool)) (*Config, error) {
+	return (&loader{fsys: fsys, getenv: getenv, now: time.Now(), trusting: true, files: map[string][]byte{}}).load()
+}
+
+func (l *loader) load() (*Config, error) {
 	tenants := l.tenants()
 	if err := l.join(); err != nil {
 		return nil, fmt.Errorf("the configuration cannot be used, %d to mend:\n%w", len(l.list), err)
 	}
-	return &Config{Tenants: tenants, Version: l.version()}, nil
+	return &Config{Tenants: tenants, Version: l.version(), Warnings: l.warnings}, nil
 }
 
 type loader struct {
@@ -54,7 +69,11 @@ type loader struct {
 
 	fsys   fs.FS
 	getenv func(string) (string, bool)
+	now    time.Time
 	files  map[string][]byte // all that was read
+
+	trusting bool // all that is declared counts
+	warnings []Warning
 }
 
 // read is nil, and a problem at the place that asks for it, where there is no such file.
@@ -125,6 +144,7 @@ type declared struct {
 	places    map[any]*object // a *Source, *Draft, *Action, *Rule, *Exception, *Evaluation, *Connector, *Role, *Channel or keyName to where it stands
 	hasPeople bool            // whether there is a people.yaml
 	hasTests  bool            // whether there is a policy_tests.yaml
+	hasChecks bool            // whether there is a checks.yaml
 }
 
 // reading is a file and what reads it.
@@ -153,6 +173,9 @@ func (l *loader) tenant(id, folder string) *Tenant {
 	if d.hasTests {
 		readings = append(readings, reading{testsFile, d.readPolicyTests})
 	}
+	if d.hasChecks {
+		readings = append(readings, reading{checksFile, d.readChecks})
+	}
 	for _, r := range readings {
 		o := d.open(r.file)
 		if o == nil {
@@ -162,6 +185,7 @@ func (l *loader) tenant(id, folder string) *Tenant {
 		r.read(o)
 		o.close()
 	}
+	d.applyChecks()
 	if complete { // else every reference into the missing file would be called wrong
 		d.checkReferences()
 	}
@@ -181,7 +205,7 @@ func (d *declared) open(name string) *object {
 // checkNames refuses a misspelt file, which would silently declare nothing, and notes which optional ones are there.
 func (d *declared) checkNames() {
 	allowed := []string{tenantFile, sourcesFile, actionsFile, policyFile, connectorsFile, peopleFile, testsFile,
-		schemasDir, promptsDir, messagesDir}
+		checksFile, schemasDir, samplesDir, promptsDir, messagesDir}
 	entries, err := fs.ReadDir(d.loader.fsys, d.folder)
 	if err != nil {
 		d.loader.add(Position{File: d.folder}, "cannot be listed: %v", err)
@@ -189,6 +213,7 @@ func (d *declared) checkNames() {
 	for _, entry := range entries {
 		d.hasPeople = d.hasPeople || entry.Name() == peopleFile
 		d.hasTests = d.hasTests || entry.Name() == testsFile
+		d.hasChecks = d.hasChecks || entry.Name() == checksFile
 		if !strings.HasPrefix(entry.Name(), ".") && !slices.Contains(allowed, entry.Name()) {
 			d.loader.add(Position{File: path.Join(d.folder, entry.Name())}, "is not read, allowed here: %s",
 				strings.Join(allowed, ", "))

@@ -61,7 +61,7 @@ func (d *declared) checkRule(r *Rule) {
 		if d.blind(a) { // P6
 			place.fail("route", "auto could match %s, whose operation %s of %s offers neither lookup nor idempotent create, "+
 				"so a lost answer could never be settled; allowed: %s, or declare lookup, or idempotency_header with key_window "+
-				"and replays", a.Type, a.Operation, a.Connector, RouteHumanReview)
+				"and replays%s", a.Type, a.Operation, a.Connector, RouteHumanReview, d.unproven(a))
 		}
 	}
 }

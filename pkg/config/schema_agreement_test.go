@@ -111,7 +111,7 @@ func TestSchemasHaveTheBoundsAndClosedListsOfTheLoader(t *testing.T) {
 }
 
 // shapes are those of ids.
-var shapes = []shape{slug, dotted, word, workflow, digest, header, variable, decimal, share, named, promptFile, subjectID, zone}
+var shapes = []shape{slug, dotted, word, workflow, digest, header, variable, decimal, share, named, promptFile, subjectID, zone, lasting}
 
 // requireShape compares the pattern of a text with the one that the loader names in words.
 func requireShape(t *testing.T, s spot, where string, complaints, allowed []string) {
@@ -148,6 +148,7 @@ var withoutDefault = map[string]string{
 	".sources[].signature.encoding":               "is needed with scheme hmac alone",
 	".connectors[].webhook.signature.encoding":    "is needed with scheme hmac alone",
 	".connectors[].operations[].lookup.index_lag": "every write is visible",
+	".checks[].proved.index_lag":                  "was found at the first look",
 	".actions[].resolve.second_person":            "depends on whether it is reversible",
 }
 

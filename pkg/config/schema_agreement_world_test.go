@@ -22,7 +22,7 @@ const everySetting = "testdata/every_setting"
 
 const agreementTenant = "tenants/demo"
 
-var agreementFiles = []string{tenantFile, sourcesFile, actionsFile, policyFile, connectorsFile, peopleFile, testsFile}
+var agreementFiles = []string{tenantFile, sourcesFile, actionsFile, policyFile, connectorsFile, peopleFile, testsFile, checksFile}
 
 // agreement is one file with the schema that is to say what the loader says.
 type agreement struct {
@@ -78,7 +78,7 @@ func (a *agreement) load(tree any) (*Tenant, []string) {
 	d := &declared{Tenant: &Tenant{}, loader: l, folder: agreementTenant, places: map[any]*object{}}
 	read := map[string]func(*object){tenantFile: d.readTenant, sourcesFile: d.readSources, actionsFile: d.readActions,
 		policyFile: d.readRules, connectorsFile: d.readConnectors, peopleFile: d.readPeople,
-		testsFile: d.readPolicyTests}
+		testsFile: d.readPolicyTests, checksFile: d.readChecks}
 	if o := parseYAML(&l.problems, a.file, text.Bytes()); o != nil { // JSON is YAML
 		read[a.file](o)
 		o.close()

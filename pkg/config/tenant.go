@@ -18,6 +18,7 @@ func (d *declared) readTenant(o *object) {
 		}
 	})
 	d.TimeZone = readTimeZone(o)
+	d.ChecksGoodFor = goodForOf(o)
 	d.RateLimit = readRateLimit(o, "rate_limit")
 	d.readTokenIssuers(o)
 	d.Callbacks = d.readCallbacks(o)

@@ -15,6 +15,8 @@ type Config struct {
 	// Version is the hex SHA-256 over the names and bytes of all files read, so that two replicas can tell whether they
 	// run the same configuration.
 	Version string
+	// Warnings are what is no mistake and should be known: declarations that do not count, and checks that soon will not (D13).
+	Warnings []Warning
 }
 
 // Tenant is one isolated customer of a Holdpoint installation.
@@ -33,6 +35,8 @@ type Tenant struct {
 	Evaluations      []*Evaluation // that rules rely on to let cases act with no person asked (P4)
 	PolicyTests      []*PolicyTest // what the rules are expected to decide (P7)
 	Connectors       []*Connector
+	Checks           []*Check      // what is known of the connectors' promises (D13)
+	ChecksGoodFor    time.Duration // how long that counts; 0 is for ever
 	People           []*Person     // whom the tenant knows; somebody who is not here may still hold a role
 	Roles            []*Role       // how a sign-in comes to hold a role
 	Delegations      []*Delegation // who decides for whom for a time (A16)
@@ -290,8 +294,10 @@ type Connector struct {
 	LeaveWithin time.Duration // how long an executor's command is good for without leave
 	MaxResponse int64         // bytes read of a response
 	Backoff     Backoff
-	Webhook     *ProviderWebhook // nil where the provider tells nothing by itself
-	Operations  []*Operation
+	// ChecksGoodFor takes the place of the tenant's; 0 is for ever, nil leaves it to the tenant.
+	ChecksGoodFor *time.Duration
+	Webhook       *ProviderWebhook // nil where the provider tells nothing by itself
+	Operations    []*Operation
 }
 
 // Longest is how long one call may take, and where it needs an access token, getting that before it.
@@ -349,12 +355,15 @@ type Operation struct {
 	RequestIDHeader   string   // the provider's id of the request, kept with the attempt
 	Lookup            *Lookup
 	Read              *Read
+	Standing          *Standing // what of the declaration counts; nil where the loader did not make the operation
 }
 
 // Conditional sends the expected version with an update, so that 409 and 412 mean that the target has another (D5).
 type Conditional struct {
 	Header string // such as If-Match; "" where the version is a member of Operation.Body, which has ${current_version} in it
 	Value  string
+	// Unproved is set where no check bears out that it holds (D13): the version is sent, and nothing is concluded from it.
+	Unproved bool
 }
 
 // Success says which answers mean that the effect took place.

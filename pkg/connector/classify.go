@@ -96,7 +96,7 @@ func (o *operation) class(a *answer, code string) (outcome.Class, string) {
 		return outcome.Ambiguous, detail("%s, and its error code cannot be read: %v", said, a.bodyErr)
 	case o.isBusy(a):
 		return outcome.RejectedBusy, said
-	case d.Conditional != nil && (a.status == 409 || a.status == 412):
+	case d.Conditional.Counts() && (a.status == 409 || a.status == 412):
 		return outcome.VersionConflict, said
 	case a.status == 401 || a.status == 403:
 		return outcome.Unauthorized, said

@@ -412,6 +412,11 @@ func TestRowVersionConflict(t *testing.T) {
 			k := connect(t, serve(t, answering(status, "")), nil)
 			require.Equal(t, outcome.VersionConflict, k.Execute(t.Context(), prepare(t, k, "update"), allow).Class)
 			require.Equal(t, outcome.Ambiguous, k.Execute(t.Context(), prepare(t, k, "delete"), allow).Class)
+
+			unproved := func(c *Config) { c.Connector.Operations[1].Conditional.Unproved = true }
+			k = connect(t, serve(t, answering(status, "")), unproved)
+			require.Equal(t, outcome.Ambiguous, k.Execute(t.Context(), prepare(t, k, "update"), allow).Class, "no check has shown that "+
+				"nothing is written then (D13)")
 		})
 	}
 }

@@ -112,7 +112,7 @@ func repeatable(a *attempt, op *config.Operation) error {
 	switch {
 	case outcome.SameKeyAllowed(op, a.FirstSentAt, a.now()):
 		return nil
-	case op.Kind == config.OperationUpdate && op.Conditional != nil:
+	case op.Kind == config.OperationUpdate && op.Conditional.Counts():
 		return nil
 	}
 	return errors.New("it may have been sent before, and the provider is no longer sure to know its key; nothing was sent")

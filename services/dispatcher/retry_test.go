@@ -218,6 +218,17 @@ func TestKeyWindow(t *testing.T) {
 		require.Len(t, b.Writes("k"), 1)
 	})
 
+	t.Run("WithoutAPassingCheckNothingIsSent", func(t *testing.T) { // D13
+		t.Parallel()
+		b := setup(t).with(servicetest.Unproven(t, config.CapabilityReplay))
+		b.look()
+		e := b.Look("k")
+		require.Equal(t, ledger.EffectUnknown, e.State)
+		require.True(t, e.MaybeSent)
+		require.Equal(t, string(outcome.NotSent), b.Attempts("k")[1].Class)
+		require.Len(t, b.Writes("k"), 1)
+	})
+
 	t.Run("InsideTheMarginNothingIsSent", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t)

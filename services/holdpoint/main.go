@@ -24,7 +24,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(upCommand(), migrateCommand(), explainCommand(), killSwitchCommand(), recallCommand(), restoreCommand(), approvalsCommand(), deskCommand(), resolveCommand(), parkedCommand(), contractsCommand(), sandboxCommand(), demoSignInCommand(), sitesCommand(), natsConfigCommand(), proposerCommand(), mcpCommand())
+	root.AddCommand(upCommand(), migrateCommand(), explainCommand(), killSwitchCommand(), recallCommand(), restoreCommand(), approvalsCommand(), deskCommand(), resolveCommand(), parkedCommand(), contractsCommand(), sandboxCommand(), demoSignInCommand(), sitesCommand(), natsConfigCommand(), proposerCommand(), mcpCommand(), connectorCommand())
 	for _, d := range roster.Services {
 		serve := serveCommand(d)
 		if d.Name == ledger.Policy {
@@ -34,6 +34,6 @@ func main() {
 	}
 	if err := root.ExecuteContext(ctx); err != nil {
 		fmt.Fprintln(os.Stderr, "holdpoint:", err)
-		os.Exit(1)
+		os.Exit(exitCode(err))
 	}
 }

@@ -103,6 +103,10 @@ func checkPolicies(out io.Writer, cfg *config.Config, f policyFlags) error {
 	if err := errors.Join(errs...); err != nil {
 		return fmt.Errorf("the rules cannot be used:\n%w", err)
 	}
+	for _, w := range cfg.Warnings {
+		views = append(views, findingView{Tenant: w.Tenant, File: w.Pos.File, Line: w.Pos.Line, Column: w.Pos.Column,
+			Code: "connector_check", Message: w.Msg})
+	}
 	if err := showFindings(out, views, rules, f.raw); err != nil {
 		return err
 	}

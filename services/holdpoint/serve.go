@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 
 	"github.com/spf13/cobra"
 
@@ -11,6 +12,13 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/service"
 	"github.com/holdpoint/holdpoint/services/holdpoint/roster"
 )
+
+// logWarnings says what counts for nothing in the files, and what soon will.
+func logWarnings(log *slog.Logger, cfg *config.Config) {
+	for _, w := range cfg.Warnings {
+		log.Warn(w.Msg, "tenant", w.Tenant, "place", w.Pos.String())
+	}
+}
 
 // serveCommand runs one service alone, with settings from the environment.
 func serveCommand(d roster.Service) *cobra.Command {
@@ -42,6 +50,7 @@ func serve(cmd *cobra.Command, d roster.Service) error {
 	if err != nil {
 		return fmt.Errorf("configuration in %s:\n%w", s.ConfigDir, err)
 	}
+	logWarnings(log, cfg)
 	conn, err := bus.Connect(ctx, bus.ConnectConfig{URL: s.NatsURL, Name: "holdpoint-" + d.Name, Logger: log})
 	if err != nil {
 		return err

@@ -153,6 +153,7 @@ func runServices(ctx context.Context, f upFlags, files fs.FS, at upAddresses, lo
 	if err != nil {
 		return fmt.Errorf("configuration:\n%w", err)
 	}
+	logWarnings(log, cfg)
 	conn, err := bus.Connect(ctx, bus.ConnectConfig{URL: at.nats, Name: "holdpoint-up", Logger: log})
 	if err != nil {
 		return err

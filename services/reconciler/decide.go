@@ -178,7 +178,7 @@ func repeat(e *ledger.Open, op *config.Operation, next again, look time.Duration
 // key, or takes the update at one version of the target and no other (R2).
 func nobodyWrites(e *ledger.Open, op *config.Operation) bool {
 	return !e.Silent || outcome.SameKeyAllowed(op, e.FirstSentAt, e.Now) ||
-		(op.Kind == config.OperationUpdate && op.Conditional != nil)
+		(op.Kind == config.OperationUpdate && op.Conditional.Counts())
 }
 
 // lookAgain is the time to the next lookup, see the table above.

@@ -303,6 +303,29 @@ select count(*) from audit_events where move = 'look' and detail->>'note' like '
 		require.Contains(t, b.Logs.Errors()[0], "an operator must settle it")
 	})
 
+	t.Run("WithoutAPassingCheckAnOperatorMustSettleIt", func(t *testing.T) { // D13
+		t.Parallel()
+		b := refund(t, servicetest.Unproven(t, config.CapabilityReplay, config.CapabilityLookup))
+		b.lost("k", false)
+		b.after("k", time.Minute)
+		require.Equal(t, ledger.EffectUnknown, b.Look("k").State, "the key is not sent again")
+		require.Zero(t, b.Look("k").Lookups, "and nothing is concluded from a lookup")
+		require.Contains(t, b.Logs.Errors()[0], "an operator must settle it")
+	})
+
+	t.Run("WithoutAPassingCheckAbsenceIsNoProof", func(t *testing.T) { // R2, R8
+		t.Parallel()
+		b := refund(t, servicetest.Unproven(t, config.CapabilityReplay, config.CapabilityConclusive))
+		b.lost("k", false)
+		for range 3 {
+			b.after("k", 10*time.Minute)
+			b.DueNow()
+		}
+		require.Equal(t, ledger.EffectUnknown, b.Look("k").State)
+		require.Positive(t, b.Look("k").Lookups)
+		require.Zero(t, b.Look("k").Absences)
+	})
+
 	t.Run("AnExecutorThatReplaysIsCommandedAgain", func(t *testing.T) {
 		t.Parallel()
 		b := refund(t, executed, func(c *config.Tenant) {
