@@ -102,16 +102,3 @@ func distinct(texts []string) []string {
 	sorted := slices.Sorted(slices.Values(texts))
 	return slices.Compact(sorted)
 }
-
-// Lookups is how often the provider was asked by search for an event's first operation, by its own record.
-func (w *World) Lookups(e Event) (n int) {
-	w.t.Helper()
-	asked, err := w.Sandbox.Requests(context.Background(), sandbox.Filter{Reference: e.OperationID()})
-	require.NoError(w.t, err)
-	for _, r := range asked {
-		if r.Operation == sandbox.Lookup {
-			n++
-		}
-	}
-	return n
-}

@@ -21,6 +21,7 @@ var (
 	losesAnswer   = sandbox.Fault{Kind: sandbox.AcceptThenReset}
 	tellsNobody   = sandbox.Fault{Kind: sandbox.WebhookNone}
 	noLookup      = sandbox.Fault{Kind: sandbox.ErrorBeforeAccept, Status: http.StatusInternalServerError} // answers lookups alone so
+	hangingLookup = sandbox.Fault{Kind: sandbox.HangBeforeAccept, Duration: sandbox.Duration(time.Minute)}                 // likewise
 	twice         = sandbox.Fault{Kind: sandbox.WebhookRepeat, Copies: 2}
 )
 
@@ -38,7 +39,7 @@ func refund(t *testing.T, w *world.World, faults ...sandbox.Fault) world.Event {
 	event := w.Refund("150.00")
 	for _, f := range faults {
 		operation := sandbox.Create
-		if f == noLookup {
+		if f == noLookup || f == hangingLookup {
 			operation = sandbox.Lookup
 		}
 		w.Fault(sandbox.Rule{Match: sandbox.Match{System: sandbox.Payments, Operation: operation, Reference: event.OperationID()}, Fault: f})
