@@ -21,7 +21,7 @@ var (
 	losesAnswer   = sandbox.Fault{Kind: sandbox.AcceptThenReset}
 	tellsNobody   = sandbox.Fault{Kind: sandbox.WebhookNone}
 	noLookup      = sandbox.Fault{Kind: sandbox.ErrorBeforeAccept, Status: http.StatusInternalServerError} // answers lookups alone so
-	hangingLookup = sandbox.Fault{Kind: sandbox.HangBeforeAccept, Duration: sandbox.Duration(time.Minute)}                 // likewise
+	hangingLookup = sandbox.Fault{Kind: sandbox.HangBeforeAccept, Duration: sandbox.Duration(time.Minute)} // likewise
 	twice         = sandbox.Fault{Kind: sandbox.WebhookRepeat, Copies: 2}
 )
 
