@@ -75,7 +75,7 @@ type switchView struct {
 	CSRF    string
 	Command string
 	CanPull bool
-	Reason  string
+	Typed   string // the reason, so far
 	Ramp    string
 	Problem string
 	SignIn  string // where a sign-in that is too long ago to open it is put right, "" where it is not
@@ -109,7 +109,7 @@ func (w *web) switchFailure(err error) *reply {
 
 func (w *web) oneSwitch(r *http.Request, who *identity, l *lever, status int, problem, reason string) *reply {
 	v := &switchView{lever: l, Eye: &eye{}, Zone: l.Tenant.TimeZone, CSRF: w.formToken(r.Context()), Command: uuid.NewString(),
-		CanPull: w.a.desk != nil, Reason: reason, Ramp: r.PostFormValue("ramp"), Problem: problem,
+		CanPull: w.a.desk != nil, Typed: reason, Ramp: r.PostFormValue("ramp"), Problem: problem,
 		Desk: len(w.a.deskScopes(who)) > 0}
 	var err error
 	if v.Report, err = w.a.env.Ledger.DrainReport(r.Context(), l.Switch); err != nil {
