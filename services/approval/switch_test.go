@@ -99,7 +99,7 @@ func TestSwitches(t *testing.T) { // D9, D15, O8
 			require.Contains(t, page.Body, deskPath(lost))
 		}
 		require.Equal(t, "closed 1", g.switched(ledger.ScopeConnector, "demo/sandbox-payments"))
-		require.Equal(t, "nora web support-lead", g.Text(`select concat_ws(' ', changed_by, channel, authority->'roles'->>0)
+		require.Equal(t, "nora web true", g.Text(`select concat_ws(' ', changed_by, channel, (authority->'roles' @> '["support-lead"]')::text)
 from kill_switch_changes where scope_key = 'demo/sandbox-payments'`))
 		require.Contains(t, otto.get("/switches").Says(), "connector sandbox-payments closed")
 	})
