@@ -92,19 +92,21 @@ from kill_switch_changes where scope = $1 and scope_key = $2 order by change_id 
 
 // Drain counts what a switch covers: what it stopped, what is being sent now, and what is unknown (D15).
 type Drain struct {
-	Stopped, InFlight, Unknown int
+	Stopped  int `json:"stopped"`
+	InFlight int `json:"in_flight"`
+	Unknown  int `json:"unknown"`
 }
 
 // DrainReport is what a switch covers, by the database's clock. Counts end at DrainBound for each connector and state.
 type DrainReport struct {
 	Drain
-	Windowed int         // of those stopped, the ones that people can still take back
-	Retrying int         // of those stopped, the ones that were tried before
-	Accepted int         // the provider has taken them and works on them by itself
-	Until    time.Time   // when the last call in flight has ended at the latest; zero where none is
-	Calls    []DrainCall // in flight, and what is unknown: the first of each, those in flight before
-	Cut      bool        // there are more than are counted
-	Now      time.Time
+	Windowed int         `json:"windowed"`                 // of those stopped, the ones that people can still take back
+	Retrying int         `json:"retrying"`                 // of those stopped, the ones that were tried before
+	Accepted int         `json:"accepted"`                 // the provider has taken them and works on them by itself
+	Until    time.Time   `json:"in_flight_until,omitzero"` // when the last call has ended at the latest; zero where none is in flight
+	Calls    []DrainCall `json:"calls"`                    // in flight, and what is unknown: the first of each, those in flight before
+	Cut      bool        `json:"at_least"`                 // there are more than are counted
+	Now      time.Time   `json:"now"`
 }
 
 // DrainCall is one effect that may be, or have been, written.
