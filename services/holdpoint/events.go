@@ -202,6 +202,7 @@ func showEvent(ctx context.Context, out io.Writer, l *ledger.Ledger, tenant, con
 func settleEventCommand(verb, short string) *cobra.Command {
 	var o operator
 	var wait time.Duration
+	var given string
 	cmd := &cobra.Command{
 		Use:   verb + " CONNECTOR EVENT_ID",
 		Short: short,
@@ -213,9 +214,13 @@ func settleEventCommand(verb, short string) *cobra.Command {
 			if err := o.accountable(); err != nil {
 				return err
 			}
+			id, err := idOrNew(given)
+			if err != nil {
+				return err
+			}
 			return o.with(cmd.Context(), func(l *ledger.Ledger) error {
-				changed, err := l.SettleEvent(cmd.Context(), ledger.EventCommand{TenantID: o.tenant, Connector: args[0], ID: args[1], Verb: verb,
-					By: o.by, Reason: o.reason})
+				changed, err := l.SettleEvent(cmd.Context(), ledger.EventCommand{CommandID: id, TenantID: o.tenant, Connector: args[0], ID: args[1],
+					Verb: verb, By: o.by, Reason: o.reason})
 				switch {
 				case err != nil:
 					return noEvent(err, o.tenant, args)
@@ -230,6 +235,7 @@ func settleEventCommand(verb, short string) *cobra.Command {
 		},
 	}
 	o.flags(cmd, true, true)
+	cmd.Flags().StringVar(&given, "id", "", "a UUID with which the command can be given again where it is not known whether it was done")
 	if verb == ledger.EventReplay {
 		cmd.Flags().DurationVar(&wait, "wait", 10*time.Second, "wait up to this long until a reconciler has taken it up, and tell what it came to")
 	}
