@@ -34,6 +34,7 @@ type lever struct {
 	Tenant *tenant
 	Name   string // global, tenant, action_type:NAME or connector:NAME
 	Owner  string // who answers for an action type, "" elsewhere
+	Wider  string // a closed switch that stops what this one covers as well, "" where none does
 }
 
 // Of is the action type or connector, "" of the wider ones.
@@ -99,9 +100,14 @@ func (a *Approval) leverFor(ctx context.Context, who *identity, tenantID, name s
 	if err != nil {
 		return nil, err
 	}
-	for i := range all {
+	wider := ""
+	for i := range all { // the widest come first
 		if all[i].Name == name && all[i].Ours() {
+			all[i].Wider = wider
 			return &all[i], nil
+		}
+		if all[i].Closed && (all[i].Scope == ledger.ScopeGlobal || all[i].Scope == ledger.ScopeTenant) {
+			wider = all[i].Scope
 		}
 	}
 	return nil, errNoSwitch
