@@ -186,6 +186,9 @@ select 't', gen_random_uuid(), 1, 1, '', gen_random_uuid(), '', '', '', '', '', 
 		"KillSwitch":             {`update kill_switches set closed = false where false`, all(ledger.Operator)},
 		"KillSwitchEpoch":        {`update kill_switch_epoch set epoch = 1 where false`, all(ledger.Operator)},
 		"HistoryOfTheKillSwitch": {`delete from kill_switch_changes where false`, all()},
+		"WhatAProviderToldIsDone": {`update provider_events set state = 'waiting' where false`, all(ledger.Reconciler, ledger.Operator)},
+		"WhatAProviderToldOfWhat": {`update provider_events set run_id = null where false`, all(ledger.Reconciler)},
+		"WhatAProviderSent":       {`select body from provider_events where false`, all(ledger.Reconciler, ledger.Operator)},
 		"Policy": {`insert into policy_versions (tenant_id, version, content) select 't', '', '' where false`,
 			all(ledger.Policy, ledger.Operator)},
 		"PolicyThatChanges": {`update policy_versions set content = '' where false`, all()},
@@ -209,7 +212,7 @@ select 't', gen_random_uuid(), 1, 1, '', gen_random_uuid(), '', '', '', '', '', 
 	}
 
 	for _, table := range []string{"audit_events", "event_log", "policy_decisions", "authorizations", "intents", "run_payloads",
-		"run_conflicts", "lookups", "kill_switch_changes", "reviews", "policy_versions", "policy_activations"} {
+		"run_conflicts", "lookups", "kill_switch_changes", "provider_event_changes", "reviews", "policy_versions", "policy_activations"} {
 		t.Run("NobodyChangesOrRemovesFrom_"+table, func(t *testing.T) {
 			t.Parallel()
 			for _, service := range services {
