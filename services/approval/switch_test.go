@@ -8,6 +8,9 @@ import (
 
 	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/metric/metricdata"
 
 	"github.com/holdpoint/holdpoint/pkg/ledger"
 )
@@ -154,6 +157,36 @@ from kill_switch_changes where scope_key = 'demo/sandbox-payments'`))
 		require.NotContains(t, list, "Not yours.")
 		require.Contains(t, nora.pull("/switches/demo/connector:gone", "opening", "It is gone.", "ramp", "0").Says(), "Open: all")
 	})
+}
+
+// TestSwitchesThatAreClosedAreMeasured also when they are open again.
+func TestSwitchesThatAreClosedAreMeasured(t *testing.T) { // D9
+	t.Parallel()
+	g := deskGate(t)
+	require.NoError(t, g.stop()) // the test is the loop
+	reader := metric.NewManualReader()
+	var err error
+	g.closed, err = metric.NewMeterProvider(metric.WithReader(reader)).Meter("test").Int64Gauge("closed")
+	require.NoError(t, err)
+	measured := func() map[string]int64 {
+		_, err := g.watchSwitches(t.Context())
+		require.NoError(t, err)
+		var all metricdata.ResourceMetrics
+		require.NoError(t, reader.Collect(t.Context(), &all))
+		values := map[string]int64{}
+		for _, p := range all.ScopeMetrics[0].Metrics[0].Data.(metricdata.Gauge[int64]).DataPoints {
+			values[p.Attributes.Encoded(attribute.DefaultEncoder())] = p.Value
+		}
+		return values
+	}
+	g.Exec(`insert into kill_switches (scope, scope_key, closed, changed_by, reason) values ('global', '', true, 'olga', 'x'),
+('connector', 'demo/sandbox-crm', true, 'olga', 'x'), ('connector', 'demo/warehouse', true, 'olga', 'x'), ('tenant', 'another', true, 'olga', 'x')`)
+	require.Equal(t, map[string]int64{"scope=global,tenant=": 1, "scope=tenant,tenant=demo": 0, "scope=action_type,tenant=demo": 0,
+		"scope=connector,tenant=demo": 2}, measured())
+	g.Exec(`update kill_switches set closed = false`)
+	for of, n := range measured() {
+		require.Zero(t, n, of)
+	}
 }
 
 func TestSwitchesWithoutTheOperatorsLogin(t *testing.T) {
