@@ -40,11 +40,11 @@ func TestFixtureProcessKilledAfterTheRequestLeftAndBeforeTheAnswerWasStored(t *t
 			require.EqualValues(t, 1, w.Count(`select count(*) from effects where state = 'sending'`), "the dead process told nothing")
 			w.Start(ledger.Dispatcher)
 			w.Await(event, contracts.StateCompleted)
+			w.Proves(event, 1, c.proof)
 
 			record := w.Explain(event)
 			require.Equal(t, c.attempt, record.Effects[0].Lookups[0].Verdict)
 			require.Empty(t, record.Effects[0].Attempts[0].Class, "what became of the first attempt is not known, and not made up")
-			w.Proves(event, 1, c.proof)
 		})
 	}
 }
