@@ -124,7 +124,9 @@ func sampleDeskCase() DeskCase {
 		LookupsMade: []DeskLookup{{Lookup: 1, LookedAt: *at, Verdict: "unclear", Conclusive: true, ExternalID: "re_1", Evidence: "HTTP 500"}},
 		ResolutionsMade: []DeskResolution{{ResolutionID: sampleID, Move: ResolveNotDone, By: "otto", Reason: "not there", ExternalID: "re_1",
 			Evidence: "https://pay.example", Channel: "web", ProposedAt: *at, LapsesAt: at, WithdrawnAt: at, WithdrawnBy: "otto",
-			SecondPerson: "sam", SecondReason: "not there", MadeAt: at}}}
+			SecondPerson: "sam", SecondReason: "not there", MadeAt: at}},
+		ProviderEvents: []DeskEvent{{EventID: "evt_1", ReceivedAt: *at, Status: "done", Verdict: "succeeded", State: "applied", ExternalID: "re_1",
+			RecordVersion: "2", Detail: "told"}}}
 }
 
 func sampleGlass() GlassReview {
@@ -193,6 +195,12 @@ func bodies() map[string]body {
 			Evidence: "https://pay.example/re_1", ProposalID: sampleID}, ResolutionRequest{Move: ResolveWithdraw, Seen: "unknown.1"}},
 		"resolution_answer.v1": {ResolutionAnswer{OperationID: "op", Resolution: "made", State: "completed", HoldReason: "r", ExternalID: "re_1",
 			Stands: &sampleDeskCase().ResolutionsMade[0]}, ResolutionAnswer{Resolution: "settled", State: "failed"}},
+		"switch_list.v1": {SwitchList{TenantID: "demo", Roles: []string{"operator"}, Switches: []Switch{sampleSwitch()}},
+			SwitchList{TenantID: "demo", Roles: []string{}, Switches: []Switch{}}},
+		"switch_case.v1": {sampleSwitchCase(), SwitchCase{TenantID: "demo", Switch: Switch{Scope: "tenant", State: "open"},
+			Report: SwitchReport{Calls: []SwitchCall{}}, History: []SwitchChange{}}},
+		"switch_closing.v1": {SwitchClosing{Reason: "it loses updates"}, SwitchClosing{Reason: "it loses updates"}},
+		"switch_opening.v1": {SwitchOpening{Reason: "mended", Seen: 7, OverSeconds: 600}, SwitchOpening{Reason: "mended", Seen: 1}},
 		"decision_batch.v1": {
 			DecisionBatch{[]BatchedDecision{{ApprovalID: "a", CommandID: sampleID,
 				DecisionRequest: DecisionRequest{Decision: DecisionReject, Reason: "not ours", IntentHash: sampleHash, Token: "t"}}}},
@@ -304,9 +312,22 @@ func TestRequestBodiesAreClosed(t *testing.T) {
 	t.Parallel()
 	closed := []string{"proposal.v1", "plan.v1", "decision_request.v1", "decision_batch.v1", "withdrawal_request.v1", "renewal.v1", "submission.v1",
 		"failure.v1", "run_query.v1", "work_request.v1", "batch.v1", "leave_request.v1", "receipt.v1", "judgement_request.v1",
-		"glass_judgement_request.v1", "resolution_request.v1"}
+		"glass_judgement_request.v1", "resolution_request.v1", "switch_closing.v1", "switch_opening.v1"}
 	for name := range bodies() {
 		_, isClosed := readSchema(t, name)["additionalProperties"]
 		require.Equal(t, slices.Contains(closed, name), isClosed, name)
 	}
+}
+
+func sampleSwitch() Switch {
+	return Switch{Switch: "connector:crm", Scope: "connector", Name: "crm", State: "opening", Share: 0.25, Epoch: 7, ChangedBy: "otto",
+		Reason: "mended", ChangedAt: &sampleMeta.Time, OpenAt: &sampleMeta.Time}
+}
+
+func sampleSwitchCase() SwitchCase {
+	return SwitchCase{TenantID: "demo", Switch: sampleSwitch(), Report: SwitchReport{Stopped: 3, Windowed: 1, Retrying: 1, InFlight: 1,
+		InFlightUntil: &sampleMeta.Time, Unknown: 1, Accepted: 1, AtLeast: true, Calls: []SwitchCall{{OperationID: "op",
+			ActionType: "crm.contact.update", Connector: "crm", State: "sending", At: sampleMeta.Time}}},
+		History: []SwitchChange{{Epoch: 7, ChangedBy: "otto", Reason: "mended", Channel: "api", ChangedAt: sampleMeta.Time,
+			OpenAt: &sampleMeta.Time}}}
 }

@@ -66,6 +66,20 @@ type DeskCase struct {
 	AttemptsMade    []DeskAttempt    `json:"attempts_made"`
 	LookupsMade     []DeskLookup     `json:"lookups_made"`
 	ResolutionsMade []DeskResolution `json:"resolutions"` // the latest first, proposals among them
+	// ProviderEvents are what the provider has told by itself about it, in the order in which it came (R4).
+	ProviderEvents []DeskEvent `json:"provider_events,omitempty"`
+}
+
+// DeskEvent is one event of a provider's.
+type DeskEvent struct {
+	EventID       string    `json:"event_id"`
+	ReceivedAt    time.Time `json:"received_at"`
+	Status        string    `json:"status,omitempty"`
+	Verdict       string    `json:"verdict"`
+	State         string    `json:"state"`
+	ExternalID    string    `json:"external_id,omitempty"`
+	RecordVersion string    `json:"record_version,omitempty"`
+	Detail        string    `json:"detail,omitempty"`
 }
 
 // DeskAttempt is one attempt; what is not known of it is left out.

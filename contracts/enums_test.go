@@ -26,6 +26,9 @@ func TestClosedListsAreThoseOfTheLedger(t *testing.T) {
 		"together": {ledger.Approve, ledger.Reject, ledger.SendBack}, // nobody breaks the glass for many at once
 		"resolved": {ledger.ResolvedMade, ledger.ResolvedProposed, ledger.ResolvedWaits, ledger.ResolvedNoProposal, ledger.ResolvedSamePerson,
 			ledger.ResolvedChanged, ledger.ResolvedSettled, ledger.ResolvedNeverResent},
+		"switch": {ledger.SwitchOpen, ledger.SwitchClosed, ledger.SwitchOpening},
+		"scope":  {ledger.ScopeGlobal, ledger.ScopeTenant, ledger.ScopeActionType, ledger.ScopeConnector},
+		"told":   {ledger.ProviderSucceeded, ledger.ProviderFailed, ledger.ProviderPending},
 		// VoteUnknown is not among them: who reaches the vote was shown the approval, and approvals are never deleted.
 		"vote": {ledger.VoteApproved, ledger.VoteRejected, ledger.VoteCounted, ledger.VoteLate, ledger.VoteRepeated,
 			ledger.VoteExpired, ledger.VoteChanged, ledger.VoteTokenSpent, ledger.VoteNotYet, ledger.VoteNotNeeded,
@@ -56,6 +59,11 @@ func TestClosedListsAreThoseOfTheLedger(t *testing.T) {
 		{"resolution_answer.v1", []string{"state"}, "effect"},
 		{"resolution_answer.v1", []string{"resolution_result"}, "resolved"},
 		{"take_back_answer.v1", []string{"effect", "state"}, "effect"},
+		{"switch_list.v1", []string{"switches", "state"}, "switch"},
+		{"switch_list.v1", []string{"switches", "scope"}, "scope"},
+		{"switch_case.v1", []string{"state"}, "switch"},
+		{"switch_case.v1", []string{"scope"}, "scope"},
+		{"desk_case.v1", []string{"provider_events", "verdict"}, "told"},
 		{"decision_request.v1", []string{"decision"}, "decision"},
 		{"decision_batch.v1", []string{"decisions", "decision"}, "together"},
 		{"decision_results.v1", []string{"results", "answer", "decision_result"}, "vote"},

@@ -45,6 +45,6 @@
 // page and list, holds of each kind the newest 2,000 items and 64 MiB. They count in no summary of writes.
 //
 // Control, for tests only: /_sandbox/faults, /_sandbox/personality/{system}, /_sandbox/webhooks/{system},
-// /_sandbox/webhooks/told/{reference}, /_sandbox/writes, /_sandbox/summary,
+// /_sandbox/webhooks/told/{reference}, /_sandbox/writes, /_sandbox/requests (the newest 10,000, in order), /_sandbox/summary,
 // /_sandbox/mail?to=ADDR&after=ID, /_sandbox/hooks?name=NAME&after=ID, /_sandbox/smtp and /healthz. Client speaks it.
 package sandbox

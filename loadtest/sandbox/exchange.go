@@ -64,6 +64,7 @@ func (x *exchange) decode(v any) bool {
 
 // begin makes the fault plan and reports whether the request gets past the faults before acceptance.
 func (x *exchange) begin() bool {
+	x.note()
 	x.plan = x.server.rules.plan(x.call)
 	fault := x.plan.before
 	if fault == nil {

@@ -37,6 +37,7 @@ type Server struct {
 
 	smtpListener net.Listener
 	tellings     sync.WaitGroup // webhooks on their way
+	arrived      arrivals
 
 	boot     string // makes request ids unique across restarts
 	requests atomic.Uint64
@@ -241,6 +242,7 @@ func (s *Server) routes() http.Handler {
 	mux.HandleFunc("PUT /_sandbox/webhooks/{system}", s.setWebhook)
 	mux.HandleFunc("POST /_sandbox/webhooks/told/{reference}", s.tellAgain)
 	mux.HandleFunc("GET /_sandbox/writes", s.listWrites)
+	mux.HandleFunc("GET /_sandbox/requests", s.listRequests)
 	mux.HandleFunc("GET /_sandbox/mail", s.listMail)
 	mux.HandleFunc("GET /_sandbox/hooks", s.listHooks)
 	mux.HandleFunc("GET /_sandbox/smtp", s.showSMTP)

@@ -161,6 +161,7 @@ func (d *declared) checkPeople() {
 		d.checkRoles(d.places[a], "resolve", a.Resolve.Roles)
 	}
 	d.checkDelegations()
+	d.checkRoles(d.places[killSwitchPlace{}], "roles", d.KillSwitch.Roles)
 	for _, c := range d.Channels {
 		d.checkRoles(d.places[c], "roles", c.Roles)
 	}

@@ -19,6 +19,31 @@ type Resolve struct {
 // By lists the roles that may settle.
 func (r Resolve) By() []string { return append([]string{RoleOperator}, r.Roles...) }
 
+// KillSwitch says who closes and opens a tenant's kill switches (D9, O8). Those that are of no tenant are the command line's alone.
+type KillSwitch struct {
+	Roles []string // that may, besides RoleOperator
+}
+
+// By lists the roles that may close and open.
+func (k KillSwitch) By() []string { return append([]string{RoleOperator}, k.Roles...) }
+
+func (d *declared) readKillSwitch(o *object) (k KillSwitch) {
+	part := o.object("kill_switch")
+	if part == nil {
+		return k
+	}
+	k.Roles = part.texts("roles", nil)
+	if len(k.Roles) == 0 {
+		part.fail("roles", "must list at least one role that may close and open besides %s; leave kill_switch out where there is none", RoleOperator)
+	}
+	part.close()
+	d.places[killSwitchPlace{}] = part
+	return k
+}
+
+// killSwitchPlace finds the place of the tenant's kill_switch.
+type killSwitchPlace struct{}
+
 // OperationOf is an operation of a connector, nil where the tenant declares none of that name.
 func (t *Tenant) OperationOf(connector, name string) *Operation {
 	for _, c := range t.Connectors {

@@ -21,6 +21,7 @@ func (d *declared) readTenant(o *object) {
 	d.ChecksGoodFor = goodForOf(o)
 	d.RateLimit = readRateLimit(o, "rate_limit")
 	d.readTokenIssuers(o)
+	d.KillSwitch = d.readKillSwitch(o)
 	d.Callbacks = d.readCallbacks(o)
 	names, hashes := map[string]Position{}, map[string]Position{}
 	for _, key := range o.objects("api_keys") {

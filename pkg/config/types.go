@@ -27,6 +27,7 @@ type Tenant struct {
 	APIKeys          []APIKey
 	TokenIssuers     []TokenIssuer // whose access tokens admit programs besides
 	RateLimit        *RateLimit    // of requests to intake; nil is none
+	KillSwitch       KillSwitch    // who closes and opens the tenant's kill switches; no decision depends on it
 	Callbacks        *Callbacks    // nil: nobody is called when a run has ended
 	WorkflowVersions []string      // declared active workflow versions, such as "crm-enrichment@3" (P3)
 	Sources          []*Source

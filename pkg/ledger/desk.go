@@ -159,6 +159,19 @@ type DeskCase struct {
 	Tried       []DeskAttempt
 	Looks       []DeskLookup
 	Resolutions []ResolutionView // the latest first
+	Told        []DeskEvent      // what the provider has told by itself about it (R4): the last 100, in the order in which they came
+}
+
+// DeskEvent is one event of a provider's that is about the effect.
+type DeskEvent struct {
+	EventID       string    `json:"event_id"`
+	ReceivedAt    time.Time `json:"received_at"`
+	Status        string    `json:"status"` // as the provider words it
+	Verdict       string    `json:"verdict"`
+	State         string    `json:"state"`
+	ExternalID    string    `json:"external_id"` // as the event names it, "" where it does not; likewise the next
+	RecordVersion string    `json:"record_version"`
+	Detail        string    `json:"detail"` // why it moved nothing, or what it moved
 }
 
 // DeskAttempt is one attempt. Class and what follows are empty while nobody knows what came of it.
@@ -196,9 +209,9 @@ func (l *Ledger) DeskCase(ctx context.Context, operationID string) (*DeskCase, e
 	}
 	var c DeskCase
 	var firstSent *time.Time
-	var hash, tried, looks, resolutions []byte
+	var hash, tried, looks, resolutions, told []byte
 	err = l.pool.QueryRow(ctx, deskCaseSQL, run, revision, ordinal).Scan(append(c.columns(&firstSent), &hash, &c.Canonical, &c.Source,
-		&c.RequestedBy, &c.SentBy, &c.CorrectedBy, &c.RunState, &tried, &looks, &resolutions)...)
+		&c.RequestedBy, &c.SentBy, &c.CorrectedBy, &c.RunState, &tried, &looks, &resolutions, &told)...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, ErrNoOperation
 	}
@@ -207,7 +220,8 @@ func (l *Ledger) DeskCase(ctx context.Context, operationID string) (*DeskCase, e
 	}
 	c.FirstSentAt = orZero(firstSent)
 	copy(c.IntentHash[:], hash)
-	err = errors.Join(json.Unmarshal(tried, &c.Tried), json.Unmarshal(looks, &c.Looks), json.Unmarshal(resolutions, &c.Resolutions))
+	err = errors.Join(json.Unmarshal(tried, &c.Tried), json.Unmarshal(looks, &c.Looks), json.Unmarshal(resolutions, &c.Resolutions),
+		json.Unmarshal(told, &c.Told))
 	return &c, err
 }
 

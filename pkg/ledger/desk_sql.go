@@ -61,7 +61,13 @@ select ` + deskColumns + `,
   (select coalesce(jsonb_agg(jsonb_build_object('lookup', o.lookup, 'looked_at', o.looked_at, 'verdict', o.verdict,
       'conclusive', o.conclusive, 'external_id', coalesce(o.external_id, ''), 'evidence', o.evidence) order by o.lookup), '[]')
     from lookups o where o.tenant_id = e.tenant_id and o.run_id = e.run_id and o.revision = e.revision and o.ordinal = e.ordinal),
-  (select coalesce(jsonb_agg(` + resolutionView + ` order by v.proposed_at desc), '[]') ` + resolutionsOf + `)
+  (select coalesce(jsonb_agg(` + resolutionView + ` order by v.proposed_at desc), '[]') ` + resolutionsOf + `),
+  (select coalesce(jsonb_agg(jsonb_build_object('event_id', p.provider_event_id, 'received_at', p.received_at,
+      'status', coalesce(p.status_text, ''), 'verdict', p.verdict, 'state', p.state, 'external_id', coalesce(p.external_id, ''),
+      'record_version', coalesce(p.record_version, ''), 'detail', coalesce(p.detail, '')) order by p.received_at, p.provider_event_id), '[]')
+    from (select p.provider_event_id, p.received_at, p.status_text, p.verdict, p.state, p.external_id, p.record_version, p.detail
+      from provider_events p where p.run_id = e.run_id and p.tenant_id = e.tenant_id and p.revision = e.revision
+      and p.ordinal = e.ordinal order by p.received_at desc limit 100) p)
 from effects e` + deskJoins + `
 join intents n on n.tenant_id = e.tenant_id and n.run_id = e.run_id and n.intent_hash = e.intent_hash
 where e.run_id = $1 and e.revision = $2 and e.ordinal = $3`

@@ -55,6 +55,7 @@ var commits = map[string][]string{
 	"take_provider_events":    {Reconciler},
 	"apply_provider_events":   {Reconciler},
 	"note_provider_events":    {Reconciler},
+	"settle_provider_event":   {Operator},
 }
 
 var sites = func() map[string]map[string]*fault.Site {

@@ -35,6 +35,10 @@ func (a *Approval) apiRoutes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /v1/desk", a.asPerson(a.apiDesk))
 	mux.HandleFunc("GET /v1/desk/{operation}", a.asPerson(a.apiDeskCase))
 	mux.HandleFunc("POST /v1/desk/{operation}/resolution", a.asPerson(a.apiResolve))
+	mux.HandleFunc("GET /v1/tenants/{tenant}/switches", a.asPerson(a.apiSwitches))
+	mux.HandleFunc("GET /v1/tenants/{tenant}/switches/{switch}", a.asPerson(a.apiSwitch))
+	mux.HandleFunc("POST /v1/tenants/{tenant}/switches/{switch}/closing", a.asPerson(a.apiCloseSwitch))
+	mux.HandleFunc("POST /v1/tenants/{tenant}/switches/{switch}/opening", a.asPerson(a.apiOpenSwitch))
 }
 
 // asPerson lets people through who show their own token.
@@ -246,6 +250,8 @@ func (a *Approval) problemFor(err error) *contracts.Problem {
 		return contracts.NewProblem(contracts.CodeNotFound, "No rule let such a run act, or it is not for you to see.")
 	case errors.Is(err, ledger.ErrNoOperation):
 		return contracts.NewProblem(contracts.CodeNotFound, "There is no such operation, or it is not for you to settle.")
+	case errors.Is(err, errNoSwitch):
+		return contracts.NewProblem(contracts.CodeNotFound, "There is no such switch, or it is not for you to see.")
 	case errors.Is(err, context.Canceled):
 		return contracts.NewProblem(contracts.CodeInternal, "The caller went away.")
 	case errors.Is(err, ledger.ErrUnavailable), errors.Is(err, ledger.ErrOverloaded):

@@ -79,6 +79,9 @@ func (a *Approval) apiDeskCase(w http.ResponseWriter, r *http.Request, who *iden
 	for i, l := range c.Looks {
 		answer.LookupsMade[i] = contracts.DeskLookup(l)
 	}
+	for _, e := range c.Told {
+		answer.ProviderEvents = append(answer.ProviderEvents, contracts.DeskEvent(e))
+	}
 	for i := range c.Resolutions {
 		answer.ResolutionsMade[i] = *resolutionOf(&c.Resolutions[i])
 	}

@@ -44,6 +44,17 @@ func TestDeskAPI(t *testing.T) { // R6, A13, A15
 		require.Equal(t, http.StatusBadRequest, g.call(t, http.MethodGet, "/v1/desk?after=x", otto, nil).Status)
 	})
 
+	t.Run("WhatTheProviderToldIsRead", func(t *testing.T) { // R4
+		e := g.lost("told")
+		g.Exec(`insert into provider_events (tenant_id, connector, provider_event_id, body, body_digest, status_text, verdict, state, run_id,
+  revision, ordinal) values ('demo', 'sandbox-payments', 'evt-1', '{}', sha256('{}'), 'paid', 'succeeded', 'ignored', $1, 1, 1)`, e.RunID)
+		var c contracts.DeskCase
+		require.NoError(t, json.Unmarshal([]byte(g.call(t, http.MethodGet, path(e), otto, nil).Text), &c))
+		require.Len(t, c.ProviderEvents, 1)
+		require.Equal(t, []string{"evt-1", "paid", "succeeded", "ignored"}, []string{c.ProviderEvents[0].EventID, c.ProviderEvents[0].Status,
+			c.ProviderEvents[0].Verdict, c.ProviderEvents[0].State})
+	})
+
 	t.Run("WhoMaySettleNothingSeesNothing", func(t *testing.T) {
 		e := g.lost("hidden")
 		require.Equal(t, http.StatusForbidden, g.call(t, http.MethodGet, "/v1/desk", carl, nil).Status)

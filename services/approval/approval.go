@@ -103,6 +103,7 @@ type Approval struct {
 	unsettled    metric.Int64Gauge
 	unsettledAge metric.Float64Gauge
 	atRisk       metric.Float64Gauge
+	closed       metric.Int64Gauge
 	deskAlerted  map[string]time.Time // tenant to when its unknown effects were told of last; of one loop alone
 	deskShown    map[gauged]bool      // what the gauges were set for; of one loop alone
 	glassOverdue metric.Int64Gauge
@@ -143,7 +144,7 @@ func (a *Approval) prepare(ctx context.Context) error {
 		return fmt.Errorf("settings of the approval service:\n%w", err)
 	}
 	a.settings.PublicURL = strings.TrimSuffix(a.settings.PublicURL, "/")
-	var errs [12]error
+	var errs [13]error
 	a.policies, errs[6] = active.New(ctx, active.Config[*tenant]{Env: a.env, Make: a.withPolicy, Serves: true})
 	a.decisions, errs[0] = a.env.Meter.Int64Counter("holdpoint_approval_decisions_total")
 	a.refusals, errs[1] = a.env.Meter.Int64Counter("holdpoint_approval_refusals_total")
@@ -153,6 +154,7 @@ func (a *Approval) prepare(ctx context.Context) error {
 	a.unsettled, errs[8] = a.env.Meter.Int64Gauge("holdpoint_unsettled")
 	a.unsettledAge, errs[9] = a.env.Meter.Float64Gauge("holdpoint_unsettled_oldest_seconds")
 	a.atRisk, errs[10] = a.env.Meter.Float64Gauge("holdpoint_amount_at_risk")
+	a.closed, errs[12] = a.env.Meter.Int64Gauge("holdpoint_kill_switches_closed")
 	a.desk, errs[11] = openDesk(ctx, a.settings.OperatorDatabaseURL)
 	a.provider, errs[4] = newProvider(a.settings)
 	a.web, errs[5] = newWeb(ctx, a)
@@ -240,6 +242,7 @@ func (a *Approval) Addr() string { return a.listener.Addr().String() }
 //	expire     1 s      approvals whose decide-by has passed; a late decision is refused in any case
 //	glass      1 min    approvals that somebody gave alone and nobody else has looked at in time
 //	desk       15 s     effects that a person has to settle, how old they are and what is at risk
+//	switches   15 s     kill switches that are closed
 const (
 	announcePause = 250 * time.Millisecond
 	notifyPause   = 250 * time.Millisecond
@@ -265,6 +268,7 @@ func (a *Approval) Run(ctx context.Context) error {
 		loop("lapse", expirePause, a.lapse),
 		loop("glass", glassPause, a.alertGlass),
 		loop("desk", deskPause, a.watchDesk),
+		loop("switches", deskPause, a.watchSwitches),
 		service.Named{Name: "approval policy versions", Runner: a.policies},
 	)
 	a.sending.Wait() // no longer than a channel's time-out and two commits

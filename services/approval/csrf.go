@@ -5,6 +5,7 @@ import (
 	"crypto/subtle"
 	"errors"
 	"net/http"
+	"strings"
 )
 
 // largestForm is in bytes: a reason of 2,000 characters, each percent-encoded, and the fields around it.
@@ -46,6 +47,9 @@ func (w *web) form(next func(*http.Request, *identity) *reply) func(*http.Reques
 
 // cardOf is the page to which a form belongs.
 func cardOf(r *http.Request) string {
+	if strings.HasPrefix(r.URL.Path, switchesPath) {
+		return switchesPath
+	}
 	if operation := r.PathValue("operation"); operation != "" {
 		return safeReturn("/desk/" + operation)
 	}

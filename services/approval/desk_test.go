@@ -108,6 +108,27 @@ func TestDesk(t *testing.T) { // R6
 		require.Equal(t, http.StatusOK, otto.get(runPath+"demo/"+e.RunID.String()).Status)
 	})
 
+	t.Run("WhatTheProviderToldIsShownAndWhatItToldOfNothingKnown", func(t *testing.T) { // R4
+		e := g.lost("told")
+		told := func(id, state, detail string, run any) {
+			g.Exec(`insert into provider_events (tenant_id, connector, provider_event_id, body, body_digest, external_id, record_version, status_text,
+  verdict, state, detail, run_id, revision, ordinal)
+values ('demo', 'sandbox-payments', $1, '{}', sha256('{}'), 're_77', 'v2', $2, 'succeeded', $3, $4, $5, case when $5::uuid is not null then 1 end,
+  case when $5::uuid is not null then 1 end)`, id, "paid\u202Eout<b>", state, detail, run)
+		}
+		told("evt-told", "ignored", "an operator disputes it", e.RunID)
+		page := otto.get(deskPath(e))
+		require.Contains(t, page.Says(), "Told by the provider 1")
+		for _, says := range []string{"evt-told", "succeeded: paid ⟦U+202E⟧ out<b>", "id re_77", "version v2", "ignored an operator disputes it"} {
+			require.Contains(t, page.Says(), says)
+		}
+		require.NotContains(t, page.Body, "out<b>", "it is escaped")
+		require.NotContains(t, otto.get("/desk").Says(), "Told by providers")
+		told("evt-strange", "unmatched", "nothing that is known has its ids", nil)
+		require.Contains(t, otto.get("/desk").Says(), "Told by providers, about nothing that is known demo · sandbox-payments : 1")
+		require.NotContains(t, nora.get("/desk").Says(), "Told by providers", "that is an operator's")
+	})
+
 	t.Run("FiltersNarrowAndPlacesThatAreNoneAreRefused", func(t *testing.T) {
 		e := g.lost("filtered")
 		require.Contains(t, otto.get("/desk?kind=unknown&connector=sandbox-payments&tenant=demo&sort=amount").Body, deskPath(e))

@@ -31,6 +31,7 @@ type flow struct {
 
 // ourPaths are the pages to which a sign-in may lead back: only these, so no other site and no loop.
 var ourPaths = regexp.MustCompile(`^/(approvals/[0-9a-fA-F-]{36}|unattended(/[0-9a-fA-F-]{36})?|` +
+	`switches(/[a-z0-9-]{1,32}/[A-Za-z0-9_.:-]{1,200})?|` +
 	`desk(/op1-[0-9a-f-]{36}-[0-9]{1,10}-[0-9]{1,10})?|` +
 	`runs/[a-z0-9-]{1,32}/[0-9a-fA-F-]{36}|l/[A-Za-z0-9_-]{1,128}|batch|next)?` +
 	`(\?[A-Za-z0-9_=&%.+~-]{0,1000})?$`)

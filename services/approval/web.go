@@ -28,7 +28,7 @@ var files embed.FS
 // request (A3).
 //
 // A page, by file: session.go (what is kept of a visitor), csrf.go (was a form ours), web_queue.go, web_card.go, web_view.go,
-// web_batch.go, web_unattended.go, web_desk.go, web_desk_case.go and web_breakglass.go (what is shown; web_change.go: beside what the
+// web_batch.go, web_unattended.go, web_desk.go, web_desk_case.go, web_switch.go and web_breakglass.go (what is shown; web_change.go: beside what the
 // target holds, web_since.go: what has changed,
 // web_rules.go: what runs again, web_steps.go and web_run.go: what happened), web_watch.go (has it changed), web_text.go (how the
 // text of others is shown), web_decide.go (forms), web_reply.go (how
@@ -106,6 +106,10 @@ func (w *web) routes(mux *http.ServeMux) {
 	page(http.MethodGet, "/desk", w.signedIn(w.deskPage))
 	page(http.MethodGet, "/desk/{operation}", w.signedIn(w.deskCasePage))
 	page(http.MethodPost, "/desk/{operation}/resolution", w.form(w.resolutionForm))
+	page(http.MethodGet, switchesPath, w.signedIn(w.switchesPage))
+	page(http.MethodPost, switchesPath+"/closing", w.form(w.closeForm))
+	page(http.MethodPost, switchesPath+"/opening", w.form(w.openForm))
+	page(http.MethodGet, switchesPath+"/{tenant}/{switch}", w.signedIn(w.switchPage))
 	page(http.MethodGet, runPath+"{tenant}/{run}", w.signedIn(w.runPage))
 	page(http.MethodGet, linkPath+"{token}", w.linkPage)
 	page(http.MethodGet, "/sign-in", w.signIn)

@@ -86,6 +86,7 @@ type deskView struct {
 	Connectors []string
 	Rows       []deskRow
 	Next       string
+	Strange    []ledger.UnmatchedSum // what providers have told about nothing that is known, of tenants whose operator the person is
 }
 
 // deskKind is what waits of one kind.
@@ -154,9 +155,22 @@ func (w *web) deskPage(r *http.Request, who *identity) *reply {
 	if err != nil {
 		return w.failure(err)
 	}
+	if v.Strange, err = w.a.env.Ledger.UnmatchedEvents(r.Context(), operatorOf(scopes)); err != nil {
+		return w.failure(err)
+	}
 	v.sums(sums)
 	w.deskRows(&v, scopes, list)
 	return &reply{Status: http.StatusOK, title: "Desk", name: "desk", data: &v, eye: v.Eye}
+}
+
+// operatorOf are the tenants all of whose effects are in the scopes.
+func operatorOf(scopes []ledger.DeskScope) (tenants []string) {
+	for _, s := range scopes {
+		if s.ActionType == "" {
+			tenants = append(tenants, s.TenantID)
+		}
+	}
+	return tenants
 }
 
 func (v *deskView) sums(sums []ledger.DeskSum) {

@@ -74,6 +74,7 @@ type frame struct {
 	ETag    string
 	Who     *identity
 	Desk    bool // the person may settle something
+	Levers  bool // the person may close and open switches
 	CSRF    string
 	Flash   *flash
 	Eye     *eye
@@ -95,6 +96,7 @@ func (w *web) render(r *http.Request, answer *reply) ([]byte, error) {
 	if w.hasSession(r.Context()) {
 		f.Who, f.CSRF = w.visitor(r.Context()), w.formToken(r.Context())
 		f.Desk = f.Who != nil && len(w.a.deskScopes(f.Who)) > 0
+		f.Levers = f.Who != nil && len(w.a.switchTenants(f.Who)) > 0
 		if answer.Status != http.StatusSeeOther {
 			f.Flash = w.takeFlash(r.Context())
 		}

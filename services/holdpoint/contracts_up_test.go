@@ -120,7 +120,8 @@ func (d *documented) send(t *testing.T, c call) (*http.Response, string) {
 		path = before + value + after
 	}
 	base := d.r.IntakeURL
-	if strings.HasPrefix(path, "/v1/approvals") || strings.HasPrefix(path, "/v1/unattended") || strings.HasPrefix(path, "/v1/desk") {
+	if strings.HasPrefix(path, "/v1/approvals") || strings.HasPrefix(path, "/v1/unattended") || strings.HasPrefix(path, "/v1/desk") ||
+		strings.HasPrefix(path, "/v1/tenants") {
 		base = d.r.ApprovalURL
 	}
 	if strings.HasPrefix(path, "/v1/connectors") {
@@ -188,6 +189,7 @@ func TestTheOpenAPIDocumentIsTrue(t *testing.T) {
 	t.Run("Unattended", d.unattended)
 	t.Run("ToldByTheProvider", d.told)
 	t.Run("Desk", d.desk)
+	t.Run("Switches", d.switches)
 	for path, item := range d.doc["paths"].(map[string]any) {
 		for method := range item.(map[string]any) {
 			if method != "servers" {
@@ -398,6 +400,40 @@ func (d *documented) desk(t *testing.T) {
 	answer := d.do(t, 200, resolve(contracts.ResolutionRequest{Move: contracts.ResolveGiveUp, Seen: found.Seen, Reason: "It is wrong anyway."}))
 	require.Equal(t, "failed", decoded[contracts.ResolutionAnswer](t, answer).State)
 	d.do(t, 409, resolve(contracts.ResolutionRequest{Move: contracts.ResolveDispute, Seen: found.Seen, Reason: "It is not."}))
+}
+
+// switches are closed and opened by people of the tenant (D9).
+func (d *documented) switches(t *testing.T) {
+	nora, carl := d.token(t, "nora"), d.token(t, "carl")
+	const all, crm = "/v1/tenants/{tenant}/switches", "connector:sandbox-crm"
+	list := call{method: "GET", path: all, values: []string{"demo"}, token: nora}
+	require.Equal(t, []string{"operator", "support-lead"}, decoded[contracts.SwitchList](t, d.do(t, 200, list)).Roles)
+	list.token = ""
+	d.do(t, 401, list)
+	list.token = carl
+	d.do(t, 404, list)
+	to := func(method, verb string, body any) call {
+		c := call{method: method, path: all + "/{switch}" + verb, values: []string{"demo", crm}, token: nora}
+		if body != nil {
+			c.body = marshalled(t, body)
+		}
+		return c
+	}
+	d.do(t, 422, to("POST", "/closing", contracts.SwitchClosing{}))
+	closed := decoded[contracts.SwitchCase](t, d.do(t, 200, to("POST", "/closing", contracts.SwitchClosing{Reason: "It loses updates."})))
+	require.Equal(t, ledger.SwitchClosed, closed.State)
+	require.Equal(t, closed, decoded[contracts.SwitchCase](t, d.do(t, 200, to("GET", "", nil))))
+	open := contracts.SwitchOpening{Reason: "It is mended.", Seen: closed.Epoch + 1}
+	d.do(t, 409, to("POST", "/opening", open))
+	open.Seen, open.OverSeconds = closed.Epoch, 1<<20
+	long := to("POST", "/opening", open)
+	long.invalid = true
+	d.do(t, 422, long)
+	open.OverSeconds = 0
+	require.Equal(t, ledger.SwitchOpen, decoded[contracts.SwitchCase](t, d.do(t, 200, to("POST", "/opening", open))).State)
+	nowhere := to("GET", "", nil)
+	nowhere.values = []string{"demo", "global"}
+	d.do(t, 404, nowhere)
 }
 
 // unattended is a case that a rule lets act: it is held, taken back, and looked at.

@@ -15,8 +15,15 @@ import (
 const graceOfAFirstByte = time.Second
 
 func killSwitchCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "kill-switch", Short: "Stop effects from being sent, or let them go again"}
-	cmd.AddCommand(setSwitchCommand("close", true), setSwitchCommand("open", false), showSwitchesCommand(), drillCommand())
+	cmd := &cobra.Command{
+		Use:   "kill-switch",
+		Short: "Stop effects from being sent, or let them go again",
+		Long: "A closed switch stops what it covers at once and everywhere: everything, a tenant (--tenant), or one action type or connector of it.\n" +
+			"Once close has answered, no effect can be begun that it covers, and no first byte leaves later than a second after. What waits is\n" +
+			"kept, and sent when the switch is open again, in stages unless --ramp is 0. A tenant's people close and open the tenant's switches\n" +
+			"on the page \"Switches\" as well; the one that stops everything is this command's alone.",
+	}
+	cmd.AddCommand(setSwitchCommand("close", true), setSwitchCommand("open", false), reportCommand(), showSwitchesCommand(), drillCommand())
 	return cmd
 }
 
@@ -30,8 +37,17 @@ type switchFlags struct {
 // defaultRamp is how long opening takes: long enough to see the first effects go wrong, and to close again.
 const defaultRamp = time.Minute
 
-// scope is the narrowest that the flags name: everything, a tenant, or one action type or connector of it.
+// scope is named, with who changes it and why.
 func (f *switchFlags) scope() (ledger.Switch, error) {
+	s, err := f.named()
+	if err == nil {
+		err = f.accountable()
+	}
+	return s, err
+}
+
+// named is the narrowest that the flags name: everything, a tenant, or one action type or connector of it.
+func (f *switchFlags) named() (ledger.Switch, error) {
 	s := ledger.Switch{Scope: ledger.ScopeGlobal, ChangedBy: f.by, Reason: f.reason}
 	switch {
 	case f.actionType != "" && f.connector != "":
@@ -45,7 +61,7 @@ func (f *switchFlags) scope() (ledger.Switch, error) {
 	case f.tenant != "":
 		s.Scope, s.Key = ledger.ScopeTenant, f.tenant
 	}
-	return s, f.accountable()
+	return s, nil
 }
 
 func setSwitchCommand(verb string, closed bool) *cobra.Command {
@@ -90,25 +106,7 @@ func setSwitch(ctx context.Context, out io.Writer, l *ledger.Ledger, s ledger.Sw
 		return nil
 	}
 	fmt.Fprintf(out, "The switch %q is closed (epoch %d). No call starts later than %s from now.\n", name, epoch, graceOfAFirstByte)
-	deadline := time.Now().Add(wait)
-	for {
-		d, err := l.Drain(ctx, s)
-		if err != nil {
-			return err
-		}
-		if d.InFlight == 0 || !time.Now().Before(deadline) {
-			fmt.Fprintf(out, "Stopped: %d. In flight: %d. Unknown: %d.\n", d.Stopped, d.InFlight, d.Unknown)
-			if d.InFlight > 0 && wait > 0 {
-				return fmt.Errorf("%d calls are still in flight after %s; each ends with its connector's timeout", d.InFlight, wait)
-			}
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
+	return drained(ctx, out, l, s, wait)
 }
 
 func nameOf(s ledger.Switch) string {
@@ -122,7 +120,7 @@ func showSwitchesCommand() *cobra.Command {
 	var o operator
 	cmd := &cobra.Command{
 		Use:   "show",
-		Short: "List the closed switches",
+		Short: "List the switches that are closed, and those that open in stages",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return o.with(cmd.Context(), func(l *ledger.Ledger) error {

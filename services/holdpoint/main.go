@@ -24,7 +24,9 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	root.AddCommand(upCommand(), migrateCommand(), explainCommand(), killSwitchCommand(), recallCommand(), restoreCommand(), approvalsCommand(), deskCommand(), resolveCommand(), parkedCommand(), contractsCommand(), sandboxCommand(), demoSignInCommand(), sitesCommand(), natsConfigCommand(), proposerCommand(), mcpCommand(), connectorCommand())
+	root.AddCommand(upCommand(), migrateCommand(), explainCommand(), killSwitchCommand(), recallCommand(), restoreCommand(), approvalsCommand(),
+		deskCommand(), resolveCommand(), parkedCommand(), eventsCommand(), contractsCommand(), sandboxCommand(), demoSignInCommand(),
+		sitesCommand(), natsConfigCommand(), proposerCommand(), mcpCommand(), connectorCommand())
 	for _, d := range roster.Services {
 		serve := serveCommand(d)
 		if d.Name == ledger.Policy {

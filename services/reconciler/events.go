@@ -188,7 +188,7 @@ func (r *Reconciler) unmatched(ctx context.Context, p *ledger.UnappliedEvent) le
 		count(ctx, r.heard.events, p.TenantID, p.Connector, "unmatched")
 	}
 	if p.Age >= callAfter || len(p.Matches) > 1 && p.Attempts == 1 {
-		r.env.Log.Error("a provider's event is about nothing that is known; an operator must look", "event", p.ID, "why", n.Detail,
+		r.env.Log.Error("a provider's event is about nothing that is known; an operator must look: holdpoint events show", "event", p.ID, "why", n.Detail,
 			"operation", p.OperationID, "external_id", p.ExternalID, "tenant", p.TenantID, "connector", p.Connector, "age", p.Age)
 	}
 	return n

@@ -21,6 +21,7 @@ var (
 	losesAnswer   = sandbox.Fault{Kind: sandbox.AcceptThenReset}
 	tellsNobody   = sandbox.Fault{Kind: sandbox.WebhookNone}
 	noLookup      = sandbox.Fault{Kind: sandbox.ErrorBeforeAccept, Status: http.StatusInternalServerError} // answers lookups alone so
+	hangingLookup = sandbox.Fault{Kind: sandbox.HangBeforeAccept, Duration: sandbox.Duration(time.Minute)} // likewise
 	twice         = sandbox.Fault{Kind: sandbox.WebhookRepeat, Copies: 2}
 )
 
@@ -38,7 +39,7 @@ func refund(t *testing.T, w *world.World, faults ...sandbox.Fault) world.Event {
 	event := w.Refund("150.00")
 	for _, f := range faults {
 		operation := sandbox.Create
-		if f == noLookup {
+		if f == noLookup || f == hangingLookup {
 			operation = sandbox.Lookup
 		}
 		w.Fault(sandbox.Rule{Match: sandbox.Match{System: sandbox.Payments, Operation: operation, Reference: event.OperationID()}, Fault: f})
@@ -166,59 +167,5 @@ func TestProviderWebhooks(t *testing.T) {
 			return slices.Equal([]int{http.StatusNoContent}, w.TellAgain(event))
 		})
 		once(t, w, event, "report_success")
-	})
-}
-
-// TestWebhookDeliveredTwiceAndOnceMoreAfterAnOperatorSettledIt: the operator's word stands, whatever is told afterwards and however
-// often.
-func TestWebhookDeliveredTwiceAndOnceMoreAfterAnOperatorSettledIt(t *testing.T) {
-	t.Parallel()
-	resolve := func(t *testing.T, w *world.World, e world.Event, s ledger.Settlement) bool {
-		t.Helper()
-		s.EffectKey = ledger.EffectKey{TenantID: world.Tenant, RunID: e.RunID(), Revision: 1, Ordinal: 1}
-		s.RunKey, s.CorrelationID, s.Actor, s.Note, s.NextCheck = e.Key, "corr-"+e.Key, "ann", "The provider's console shows it.", ledger.Never
-		moved, err := w.Ledger.Settle(t.Context(), "resolve", []ledger.Settlement{s})
-		require.NoError(t, err)
-		return moved[0]
-	}
-	taken := []int{http.StatusNoContent, http.StatusNoContent}
-
-	t.Run("ItWasCompletedByTheFirst", func(t *testing.T) {
-		t.Parallel()
-		w := telling(t)
-		event := refund(t, w, finishesLater, twice)
-		once(t, w, event, "report_success")
-		require.False(t, resolve(t, w, event, ledger.Settlement{Move: "dispute", HoldReason: ledger.HoldDisputed}), "it is completed")
-		require.Equal(t, taken[:1], w.TellAgain(event))
-		once(t, w, event, "report_success")
-		require.EqualValues(t, 1, settled(w)["applied"])
-		printed(t, w, event)
-	})
-
-	t.Run("TheOperatorSaysThatItIsDone", func(t *testing.T) {
-		t.Parallel()
-		w := telling(t)
-		event := refund(t, w, finishesLater, tellsNobody)
-		awaitEffect(w, event, ledger.EffectAccepted)
-		require.True(t, resolve(t, w, event, ledger.Settlement{Move: "confirm_done", ExternalID: w.Writes(event)[0].ObjectID, MaybeSent: true}))
-		require.Equal(t, taken, w.TellAgain(event, twice))
-		require.Equal(t, taken[:1], w.TellAgain(event))
-		require.Equal(t, map[string]int64{"applied": 0, "ignored": 1, "unmatched": 0}, settled(w))
-		once(t, w, event, "confirm_done")
-	})
-
-	t.Run("TheOperatorDisputesIt", func(t *testing.T) {
-		t.Parallel()
-		w := telling(t)
-		event := refund(t, w, losesAnswer, tellsNobody, noLookup)
-		awaitEffect(w, event, ledger.EffectUnknown)
-		require.True(t, resolve(t, w, event, ledger.Settlement{Move: "dispute", HoldReason: ledger.HoldDisputed}))
-		require.Equal(t, taken, w.TellAgain(event, twice))
-		require.Equal(t, taken[:1], w.TellAgain(event))
-		require.Equal(t, map[string]int64{"applied": 0, "ignored": 1, "unmatched": 0}, settled(w))
-		record := w.Explain(event)
-		require.Equal(t, []string{ledger.EffectHeld, ledger.HoldDisputed}, []string{record.Effects[0].State, record.Effects[0].HoldReason})
-		require.Equal(t, ledger.RunApproved, record.Run.State)
-		require.Len(t, w.Writes(event), 1)
 	})
 }
