@@ -265,14 +265,16 @@ const (
 const (
 	ConnectorHTTP     = "http"     // Holdpoint calls the system
 	ConnectorExecutor = "executor" // a program of the tenant's takes commands, asks leave, writes, and reports (B6)
+	ConnectorSMTP     = "smtp"     // Holdpoint hands messages to a mail server, which can be asked nothing afterwards
 )
 
 // Connector declares one external system (D12, D13). One of kind executor has neither an address nor a way to look things
-// up, so that P6 knows it as what it is.
+// up, so that P6 knows it as what it is; one of kind smtp has an address, and no way to look things up either.
 type Connector struct {
 	ID           string
-	Kind         string // "" is ConnectorHTTP
-	BaseURL      string
+	Kind         string   // "" is ConnectorHTTP
+	BaseURL      string   // with ConnectorSMTP smtp:// or smtps:// and the server
+	CAFile       string   // PEM of authorities that are trusted besides the system's; "" for none
 	AllowedHosts []string // host or host:port that may be dialled; checked at connect time
 	BearerEnv    string   // environment variable that holds a bearer token
 	BearerFile   string   // file that holds a bearer token
@@ -290,6 +292,7 @@ type Connector struct {
 	MaxResponse int64         // bytes read of a response
 	Backoff     Backoff
 	Webhook     *ProviderWebhook // nil where the provider tells nothing by itself
+	Mail        *MailServer      // with ConnectorSMTP alone
 	Operations  []*Operation
 }
 
@@ -348,6 +351,7 @@ type Operation struct {
 	RequestIDHeader   string   // the provider's id of the request, kept with the attempt
 	Lookup            *Lookup
 	Read              *Read
+	Mail              *Mail // with ConnectorSMTP alone
 }
 
 // Conditional sends the expected version with an update, so that 409 and 412 mean that the target has another (D5).
