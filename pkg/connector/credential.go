@@ -69,7 +69,9 @@ func singleCredential(d *config.Connector) error {
 	return nil
 }
 
-func (k *Connector) secret(what string, ref config.SecretRef) (string, error) { return k.config.secret(what, ref) }
+func (k *Connector) secret(what string, ref config.SecretRef) (string, error) {
+	return k.config.secret(what, ref)
+}
 
 // secret reads one secret at call time. what names it in errors.
 func (c *Config) secret(what string, ref config.SecretRef) (string, error) {

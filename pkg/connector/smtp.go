@@ -108,7 +108,9 @@ func (m *Mailer) ReadTarget(_ context.Context, op Operation) (version string, fo
 }
 
 // ReadHeld always errs with ErrNotDeclared.
-func (m *Mailer) ReadHeld(_ context.Context, op Operation) (Reading, error) { return Reading{}, m.unreadable(op) }
+func (m *Mailer) ReadHeld(_ context.Context, op Operation) (Reading, error) {
+	return Reading{}, m.unreadable(op)
+}
 
 // Reconcile is always unclear.
 func (m *Mailer) Reconcile(context.Context, Operation) LookupResult {

@@ -193,7 +193,9 @@ func (w *letterWriter) bodies(l *letter) {
 
 func asItIs(text string) string { return text }
 
-func breaksLine(r rune) bool { return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == unicode.ReplacementChar }
+func breaksLine(r rune) bool {
+	return unicode.IsControl(r) || r == '\u2028' || r == '\u2029' || r == unicode.ReplacementChar
+}
 
 // checkMessage holds the bytes to what every server reads alike. A lone CR or LF is what one of two servers may take for the end of a
 // line, and so for the end of the message.

@@ -1,9 +1,11 @@
 package connector
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
+	"net/mail"
 	"net/textproto"
 	"regexp"
 	"strings"
@@ -11,15 +13,15 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/outcome"
 )
 
-// ended is an attempt that came to nothing for a reason on our side.
-func ended(err error) *Result {
+// gaveUp is an attempt that came to nothing for a reason on our side.
+func gaveUp(err error) *Result {
 	result := notSent(err)
 	return &result
 }
 
 // unavailable is an attempt at a server that cannot be reached, or does not do its part, before the message has ended.
 func unavailable(stage string, err error) *Result {
-	return ended(fmt.Errorf("%w: %s: %w", ErrUnavailable, stage, err))
+	return gaveUp(fmt.Errorf("%w: %s: %w", ErrUnavailable, stage, err))
 }
 
 // replyCode is the code of a server's refusal, 0 where the error is none.
@@ -145,10 +147,9 @@ func queueID(text string) string {
 
 // messageIDOf is what stands in the message's header.
 func messageIDOf(r *Request) string {
-	for line := range strings.SplitSeq(string(r.Body[:min(len(r.Body), 4096)]), "\r\n") {
-		if name, value, _ := strings.Cut(line, ":"); strings.EqualFold(name, "Message-ID") {
-			return strings.TrimSpace(value)
-		}
+	message, err := mail.ReadMessage(bytes.NewReader(r.Body))
+	if err != nil {
+		return ""
 	}
-	return ""
+	return message.Header.Get("Message-Id")
 }

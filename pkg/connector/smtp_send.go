@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
+	"os"
 	"strings"
 	"time"
 )
@@ -49,7 +49,7 @@ func (m *Mailer) execute(ctx context.Context, r *Request, gate func() error) Res
 	if failed != nil {
 		return *failed
 	}
-	result := s.answer(sent, messageIDOf(r))
+	result := s.answer(ctx, sent, messageIDOf(r))
 	if result.Err == nil {
 		s.leave("QUIT")
 	}
@@ -113,7 +113,7 @@ func (s *session) message(ctx context.Context, body []byte, gate func() error) (
 		err = ctx.Err() // the gate may have taken longer than the call had
 	}
 	if err != nil {
-		return sent, ended(fmt.Errorf("stopped before the first byte of the message: %w", err))
+		return sent, gaveUp(fmt.Errorf("stopped before the first byte of the message: %w", err))
 	}
 	deadline, _ := ctx.Deadline()
 	_ = s.wire.SetWriteDeadline(earlier(deadline, time.Now().Add(endWithin)))
@@ -155,15 +155,14 @@ func stuffed(body []byte) []byte {
 }
 
 // answer waits for what the server says to the dot.
-func (s *session) answer(sent time.Time, messageID string) Result {
+func (s *session) answer(ctx context.Context, sent time.Time, messageID string) Result {
 	code, text, err := s.Text.ReadResponse(0)
 	if err == nil {
 		return taken(code, text, messageID)
 	}
-	var slow net.Error
-	why := fmt.Sprint(err)
-	if errors.As(err, &slow) && slow.Timeout() {
-		why = fmt.Sprintf("none within %s", time.Since(sent).Round(time.Millisecond))
+	why := fmt.Sprintf("no answer: %v", err)
+	if ctx.Err() != nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		why = fmt.Sprintf("no answer within %s", time.Since(sent).Round(time.Millisecond))
 	}
-	return handedOver(messageID, "no answer: "+why, err)
+	return handedOver(messageID, why, err)
 }

@@ -105,14 +105,14 @@ func (m *Mailer) login(s *session) *Result {
 	}
 	username, err := m.config.secret("user name", server.Username)
 	if err != nil {
-		return ended(err)
+		return gaveUp(err)
 	}
 	password, err := m.config.secret("password", server.Password)
 	if err != nil {
-		return ended(err)
+		return gaveUp(err)
 	}
 	if username == "" || password == "" {
-		return ended(fmt.Errorf("the user name in %s or the password in %s is missing", place(server.Username), place(server.Password)))
+		return gaveUp(fmt.Errorf("the user name in %s or the password in %s is missing", place(server.Username), place(server.Password)))
 	}
 	_, offered := s.Extension("AUTH")
 	way := m.mechanism(strings.Fields(offered), username, password)

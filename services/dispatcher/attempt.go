@@ -102,7 +102,7 @@ func (a *attempt) operation(s *intent.Snapshot) connector.Operation {
 	action, _ := s.Tree.Pointer("/actions/0")
 	return connector.Operation{
 		Name: a.Operation, Action: action, OperationID: a.OperationID(), IdempotencyKey: a.OperationID(),
-		TenantID: a.TenantID, CorrelationID: a.CorrelationID,
+		TenantID: a.TenantID, CorrelationID: a.CorrelationID, FirstAttempt: a.FirstAttempt,
 	}
 }
 
