@@ -127,7 +127,7 @@ func (v *visit) Auth(string) (sasl.Server, error) {
 
 func (v *visit) Mail(from string, _ *smtp.MailOptions) error {
 	if v.office.username != "" && !v.known {
-		return smtp.ErrAuthRequired
+		return &smtp.SMTPError{Code: 530, EnhancedCode: smtp.EnhancedCode{5, 7, 0}, Message: "who"} // RFC 4954
 	}
 	v.now = posted{from: from}
 	return nil
