@@ -2,6 +2,7 @@ package config
 
 import (
 	"net/url"
+	"strings"
 	"time"
 )
 
@@ -118,5 +119,9 @@ func (o *object) templates(name string) []string {
 		o.fail(name, "must not be empty")
 		return nil
 	}
-	return o.texts(name, func(at Position, text string) { o.checkTemplate(at, name, text) })
+	return o.texts(name, func(at Position, text string) {
+		if o.checkTemplate(at, name, text); strings.TrimSpace(text) == "" {
+			o.problems.add(at, "%s has an empty text", name)
+		}
+	})
 }
