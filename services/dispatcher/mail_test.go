@@ -14,7 +14,7 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/service/servicetest"
 )
 
-// post is a world in which refunds are told by mail, to the sandbox's mail server.
+// post is a world in which changes of contacts are told by mail, to the sandbox's mail server.
 type post struct{ *bench }
 
 func setupPost(t *testing.T, changes ...func(*config.Tenant)) *post {
@@ -23,25 +23,24 @@ func setupPost(t *testing.T, changes ...func(*config.Tenant)) *post {
 	server, err := w.Sandbox.SMTPAddr(t.Context())
 	require.NoError(t, err)
 	byMail := func(c *config.Tenant) {
-		k := servicetest.Connector(c, servicetest.Payments)
-		k.Kind, k.BaseURL, k.AllowedHosts, k.Webhook = config.ConnectorSMTP, "smtp://"+server, nil, nil
+		k := servicetest.Connector(c, servicetest.CRM)
+		k.Kind, k.BaseURL, k.AllowedHosts = config.ConnectorSMTP, "smtp://"+server, nil
 		k.Mail = &config.MailServer{Server: server, TLS: config.TLSNone, From: "support@holdpoint.example"}
-		k.Operations = []*config.Operation{{Name: servicetest.Refund, Kind: config.OperationSend, Mail: &config.Mail{
-			To: []string{"${proposed_change.to}"}, Subject: "Refund of ${proposed_change.amount}", Text: "It is on its way."}}}
+		k.Operations = []*config.Operation{{Name: servicetest.Update, Kind: config.OperationSend, Mail: &config.Mail{
+			To:      []string{"${proposed_change.fields.city}", "${proposed_change.fields.job_title}"},
+			Subject: "About ${target.record_id}", Text: "It is on its way."}}}
 	}
-	b := &bench{World: w, Dispatcher: another(t, w, append([]func(*config.Tenant){byMail}, changes...)...), t: t}
-	return &post{b}
+	return &post{&bench{World: w, Dispatcher: another(t, w, append([]func(*config.Tenant){byMail}, changes...)...), t: t}}
 }
 
-// letter authorizes the message of a key, to addresses that are its own unless they are given.
-func (p *post) letter(key string, to ...string) {
+// letter authorizes the message of a key to an address of its own, and to another where one is given.
+func (p *post) letter(key string, another ...string) {
 	p.t.Helper()
-	if len(to) == 0 {
-		to = []string{mailbox(key)}
+	fields := map[string]string{"city": mailbox(key), "job_title": mailbox(key)}
+	if len(another) > 0 {
+		fields["job_title"] = another[0]
 	}
-	p.Authorize(p.Refund(key, func(q *servicetest.Proposal) {
-		q.ProposedChange = map[string]any{"payment_id": "p-" + key, "amount": "12.50", "currency": "EUR", "to": to}
-	}))
+	p.Authorize(p.Contact(key, func(q *servicetest.Proposal) { q.ProposedChange = map[string]any{"fields": fields} }))
 }
 
 func mailbox(key string) string { return strings.ToLower(key) + "@example.test" }
@@ -88,7 +87,7 @@ func TestMail(t *testing.T) {
 		require.Equal(t, ledger.RunCompleted, p.World.Run(key).State)
 		mails := p.mails(key)
 		require.Len(t, mails, 1)
-		require.Equal(t, "Refund of 12.50", mails[0].Subject)
+		require.Equal(t, "About c-"+key, mails[0].Subject)
 		require.Equal(t, messageID(key), mails[0].MessageID)
 		p.due(key)
 		p.request(key)
@@ -153,7 +152,7 @@ func TestMail(t *testing.T) {
 
 	run("OneRefusedRecipientKeepsItFromAll", func(t *testing.T, p *post, key string) {
 		p.disturb(key+"-2", refuseMail(450), 1)
-		p.letter(key, mailbox(key), mailbox(key+"-2"))
+		p.letter(key, mailbox(key+"-2"))
 		p.request(key)
 		require.Contains(t, p.Attempts(key)[0].Detail, "number 2: 450")
 		require.NotContains(t, p.Attempts(key)[0].Detail, "@")
@@ -170,7 +169,8 @@ func TestMail(t *testing.T) {
 		require.Equal(t, ledger.EffectHeld, p.Look(key).State)
 		require.Equal(t, ledger.HoldIncident, p.Look(key).HoldReason)
 		require.Len(t, p.alerts(key), 1)
-		require.NotContains(t, p.alerts(key)[0], "@")
+		require.NotContains(t, p.alerts(key)[0], "example.test")
+		require.NotContains(t, p.alerts(key)[0], "eve")
 		require.Empty(t, p.mails(key))
 	})
 
@@ -189,7 +189,7 @@ func TestMail(t *testing.T) {
 	t.Run("NobodyListensAndNothingIsSent", func(t *testing.T) {
 		t.Parallel()
 		p := setupPost(t, func(c *config.Tenant) {
-			k := servicetest.Connector(c, servicetest.Payments)
+			k := servicetest.Connector(c, servicetest.CRM)
 			k.Mail.Server, k.Timeout = "127.0.0.1:1", time.Second
 		})
 		p.letter("k")
