@@ -33,7 +33,7 @@ func toxic(t *testing.T, w *servicetest.World, toxics ...string) *toxiproxy.Prox
 
 const (
 	upstream, downstream = `"stream":"upstream"`, `"stream":"downstream"`
-	slices               = `{"type":"slicer","attributes":{"average_size":16,"size_variation":8,"delay":200},`
+	pieces               = `{"type":"slicer","attributes":{"average_size":16,"size_variation":8,"delay":200},`
 )
 
 // TestToxicLines sends over lines that fail in the ways in which lines do, and has the reconciler find out by reading. Whatever the
@@ -67,7 +67,7 @@ func TestToxicLines(t *testing.T) {
 		{"CutInTheAnswersHeader", []string{`{"type":"limit_data","attributes":{"bytes":20},` + downstream + `}`},
 			outcome.Ambiguous, 1, false},
 		{"TooSlowForItsTime", []string{`{"type":"latency","attributes":{"latency":60000},` + downstream + `}`}, outcome.Ambiguous, 1, true},
-		{"SlowAndInPieces", []string{slices + upstream + `,"name":"a"}`, slices + downstream + `,"name":"b"}`,
+		{"SlowAndInPieces", []string{pieces + upstream + `,"name":"a"}`, pieces + downstream + `,"name":"b"}`,
 			`{"type":"bandwidth","attributes":{"rate":20},` + upstream + `,"name":"c"}`}, outcome.Succeeded, 1, false},
 		{"CutBeforeItConnects", nil, outcome.NotSent, 0, false},
 	} {
@@ -93,11 +93,11 @@ func TestToxicLines(t *testing.T) {
 			require.Equal(t, row.class != outcome.NotSent, attempts[0].Sent)
 			b.Eventually(func() bool { return len(b.Writes(key)) == row.writes }, "what came through is written")
 
-			settled := func() bool { return b.World.Run(key).State == ledger.RunCompleted }
+			good := b.with(withoutRead)
 			b.Eventually(func() bool { // read by the reconciler, and where it is not there sent again over a good line
 				b.due(key)
-				b.with(withoutRead).request(key)
-				return settled()
+				good.request(key)
+				return b.World.Run(key).State == ledger.RunCompleted
 			}, "the effect settles")
 			require.Len(t, b.Writes(key), 1)
 			require.Equal(t, row.writes == 1, len(b.Attempts(key)) == 1, "what was written is not sent again")
