@@ -170,7 +170,7 @@ func TestMail(t *testing.T) {
 		require.Equal(t, ledger.HoldIncident, p.Look(key).HoldReason)
 		require.Len(t, p.alerts(key), 1)
 		require.NotContains(t, p.alerts(key)[0], "example.test")
-		require.NotContains(t, p.alerts(key)[0], "eve")
+		require.NotContains(t, p.alerts(key)[0], "evil")
 		require.Empty(t, p.mails(key))
 	})
 

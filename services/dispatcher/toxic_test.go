@@ -93,11 +93,14 @@ func TestToxicLines(t *testing.T) {
 			require.Equal(t, row.class != outcome.NotSent, attempts[0].Sent)
 			b.Eventually(func() bool { return len(b.Writes(key)) == row.writes }, "what came through is written")
 
-			good := b.with(withoutRead)
-			b.Eventually(func() bool { // read by the reconciler, and where it is not there sent again over a good line
+			if row.toxics == nil {
+				require.NoError(t, proxy.Start())
+			}
+			proxy.Toxics.ResetToxics(t.Context())
+			b.Eventually(func() bool { // read by the reconciler, and where it is not there sent again, over the line that is good now
 				b.due(key)
-				good.request(key)
-				return b.World.Run(key).State == ledger.RunCompleted
+				over.request(key)
+				return over.World.Run(key).State == ledger.RunCompleted
 			}, "the effect settles")
 			require.Len(t, b.Writes(key), 1)
 			require.Equal(t, row.writes == 1, len(b.Attempts(key)) == 1, "what was written is not sent again")
