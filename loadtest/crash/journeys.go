@@ -137,6 +137,8 @@ var journeys = map[string][]journey{
 	"operator/restore":         {{name: "effect while a restore stands", run: declareRestore}},
 	"operator/activate_policy": {{name: "event under a policy that is rolled back", run: activatePolicy}},
 	"operator/settle_parked":   {{name: "parked event, corrected", run: replayParked}},
+
+	"operator/settle_provider_event": {{name: "provider event about nothing that is known", run: dismissEvent}},
 }
 
 // waiting has the event wait for its service, which is away, and die when it comes to it.

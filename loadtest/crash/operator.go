@@ -149,6 +149,27 @@ func activatePolicy(ctx context.Context, t *trial) error {
 	return errors.Join(err, t.mustOperate(ctx, change("rollback", files)...))
 }
 
+// dismissEvent ends what a provider told of nothing that is known, on the way over a dead operator's command (R4).
+func dismissEvent(ctx context.Context, t *trial) error {
+	event := "evt-" + t.key
+	if _, err := t.db.Exec(ctx, `insert into provider_events (tenant_id, connector, provider_event_id, body, body_digest, state, verdict)
+values ($1, 'sandbox-crm', $2, '{}', sha256('{}'), 'unmatched', 'succeeded')`, tenant, event); err != nil {
+		return fmt.Errorf("store an event of a provider: %w", err)
+	}
+	dismiss := append([]string{"events", "dismiss", "sandbox-crm", event, "--tenant", tenant, "--id", uuid.NewString()}, accountable...)
+	if err := t.verb(ctx, dismiss...); err != nil {
+		return err
+	}
+	var state string
+	if err := t.db.QueryRow(ctx, `select state from provider_events where provider_event_id = $1`, event).Scan(&state); err != nil {
+		return fmt.Errorf("read the event of the provider: %w", err)
+	}
+	if state != "dismissed" {
+		return fmt.Errorf("the event of the provider is %s after it was dismissed (R4)", state)
+	}
+	return t.deliver(ctx)
+}
+
 // replayParked corrects an event that could not be read and sends it again from Postgres (B5).
 func replayParked(ctx context.Context, t *trial) error {
 	if err := t.deliverByNATS(ctx, []byte("no JSON")); err != nil {

@@ -66,6 +66,8 @@ var commitSQL = map[string]string{
 	"operator/activate_policy":   readsActivePolicy,
 	"operator/settle_parked":     "update parked_messages set state",
 
+	"operator/settle_provider_event": "insert into provider_event_changes ",
+
 	"reconciler/receive_provider_events": "insert into provider_events ",
 	"reconciler/take_provider_events":    "update provider_events p set attempts",
 	"reconciler/apply_provider_events":   "update provider_events p set state = 'applied'",

@@ -34,6 +34,16 @@ type profile struct {
 	RequestIDHeader   string              `json:"request_id_header,omitempty"`
 	Lookup            *profileLookup      `json:"lookup,omitempty"`
 	Read              *profileRead        `json:"read,omitempty"`
+	Mail              *profileMail        `json:"mail,omitempty"`
+}
+
+type profileMail struct {
+	To      []string `json:"to,omitempty"`
+	Cc      []string `json:"cc,omitempty"`
+	ReplyTo string   `json:"reply_to,omitempty"`
+	Subject string   `json:"subject,omitempty"`
+	Text    string   `json:"text,omitempty"`
+	HTML    string   `json:"html,omitempty"`
 }
 
 type profileConditional struct {
@@ -90,6 +100,9 @@ func profileOf(op *Operation) profile {
 	}
 	if r := op.Read; r != nil {
 		p.Read = &profileRead{r.Path, r.Version, r.Values, r.Fields, r.Unverified}
+	}
+	if m := op.Mail; m != nil {
+		p.Mail = &profileMail{m.To, m.Cc, m.ReplyTo, m.Subject, m.Text, m.HTML}
 	}
 	return p
 }

@@ -35,7 +35,7 @@ func (d *declared) readConnectors(o *object) {
 		c := &Connector{
 			ID:          part.id("id", slug),
 			Profile:     part.optText("profile"),
-			Kind:        cmp.Or(part.oneOf("kind", ConnectorHTTP, ConnectorExecutor, ""), ConnectorHTTP),
+			Kind:        cmp.Or(part.oneOf("kind", ConnectorHTTP, ConnectorExecutor, ConnectorSMTP, ""), ConnectorHTTP),
 			Concurrency: part.number("concurrency", defaultConcurrency, 1, 10_000),
 			Rate:        readRateLimit(part, "rate"),
 			Breaker:     readBreaker(part),
@@ -43,9 +43,12 @@ func (d *declared) readConnectors(o *object) {
 
 			ChecksGoodFor: readGoodFor(part),
 		}
-		if c.Executor() {
+		switch c.Kind {
+		case ConnectorExecutor:
 			readExecutor(part, c)
-		} else {
+		case ConnectorSMTP:
+			d.readMailer(part, c)
+		default:
 			d.readHTTP(part, c)
 		}
 		unique(seen, part, "id", c.ID)
@@ -62,7 +65,9 @@ func (d *declared) readHTTP(part *object, c *Connector) {
 	c.Timeout = part.duration("timeout", defaultTimeout)
 	c.MaxResponse = int64(part.number("max_response", defaultMaxResponse, 1, 64<<20))
 	c.AllowedHosts = d.hosts(part, "base_url", checkBaseURL(part, c.BaseURL))
+	c.CAFile = part.optText("ca_file")
 	part.refuse("is for kind executor; this connector's kind is http", "leave_within")
+	part.refuse("is for kind smtp; this connector's kind is http", ofMailAlone...)
 	c.Webhook = readProviderWebhook(part)
 	c.Operations = readOperations(part, readOperation)
 }

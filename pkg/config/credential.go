@@ -80,6 +80,8 @@ func (c *Connector) Credential() string {
 		return "oauth2:" + c.OAuth2.ClientID + "@" + c.OAuth2.TokenURL + "@" + secret.String()
 	case c.Signing.Set():
 		return "hmac:" + c.Signing.String()
+	case c.Mail != nil && c.Mail.Username.Set():
+		return "login:" + c.Mail.Username.String() + "@" + c.Mail.Password.String()
 	}
 	return ""
 }

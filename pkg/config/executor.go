@@ -8,7 +8,7 @@ const OperationIDMember = "operation_id"
 // answer to read.
 var (
 	notOfExecutors = []string{"base_url", "allowed_hosts", "bearer_env", "bearer_file", "basic", "api_key", "oauth2", "hmac",
-		"max_response", "webhook"}
+		"max_response", "webhook", "ca_file"}
 	notOfCommands = []string{
 		"method", "path", "body", "idempotency_header", "conditional", "success", "refused", "busy_statuses", "in_progress_code",
 		"key_reused_code", "error_code", "refused_codes", "busy_codes", "unauthorized_codes", "receipt_version", "request_id_header",
@@ -22,8 +22,10 @@ func readExecutor(part *object, c *Connector) {
 	c.Timeout = part.duration("timeout", defaultReport)
 	c.LeaveWithin = part.duration("leave_within", defaultLeave)
 	part.refuse(why, notOfExecutors...)
+	part.refuse("is for kind smtp; this connector's kind is executor", ofMailAlone...)
 	c.Operations = readOperations(part, func(op *object) *Operation {
 		op.refuse(why, notOfCommands...)
+		op.refuse("is for kind smtp; this connector's kind is executor", ofSendAlone...)
 		return &Operation{IdempotencyHeader: OperationIDMember}
 	})
 }

@@ -94,6 +94,6 @@ func TestExecutorSettings(t *testing.T) {
 		require.ErrorContains(t, err, "leave_within is for kind executor; this connector's kind is http")
 		w.replace("connectors.yaml", "leave_within: 5s", "kind: grpc")
 		_, err = w.load()
-		require.ErrorContains(t, err, `kind is "grpc", allowed: http, executor`)
+		require.ErrorContains(t, err, `kind is "grpc", allowed: http, executor, smtp`)
 	})
 }

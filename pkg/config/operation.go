@@ -34,6 +34,7 @@ func readOperations(o *object, read func(part *object) *Operation) []*Operation 
 
 // readOperation reads how a call is made, and what its answers mean.
 func readOperation(part *object) *Operation {
+	part.refuse("is for kind smtp; this connector's kind is http", ofSendAlone...)
 	op := &Operation{
 		Method:            part.oneOf("method", methods...),
 		Path:              part.path("path"),

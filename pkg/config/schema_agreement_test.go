@@ -141,6 +141,7 @@ var withoutDefault = map[string]string{
 	".rate_limit.burst":                           "is per_second",
 	".connectors[].profile":                       "everything is declared",
 	".connectors[].operations[].method":           "is needed with kind http alone",
+	".connectors[].tls":                           "is needed with kind smtp alone",
 	".connectors[].operations[].conditional.body": "is true or left out",
 	".connectors[].operations[].key_window":       "no key is remembered",
 	".connectors[].operations[].key_margin":       "a key is relied on for its whole window",

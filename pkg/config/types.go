@@ -270,15 +270,17 @@ const (
 const (
 	ConnectorHTTP     = "http"     // Holdpoint calls the system
 	ConnectorExecutor = "executor" // a program of the tenant's takes commands, asks leave, writes, and reports (B6)
+	ConnectorSMTP     = "smtp"     // Holdpoint hands messages to a mail server, which can be asked nothing afterwards
 )
 
 // Connector declares one external system (D12, D13). One of kind executor has neither an address nor a way to look things
-// up, so that P6 knows it as what it is.
+// up, so that P6 knows it as what it is; one of kind smtp has an address, and no way to look things up either.
 type Connector struct {
 	ID           string
-	Profile      string // that it was completed from, "" for none
-	Kind         string // "" is ConnectorHTTP
-	BaseURL      string
+	Profile      string   // that it was completed from, "" for none
+	Kind         string   // "" is ConnectorHTTP
+	BaseURL      string   // with ConnectorSMTP smtp:// or smtps:// and the server
+	CAFile       string   // PEM of authorities that are trusted besides the system's; "" for none
 	AllowedHosts []string // host or host:port that may be dialled; checked at connect time
 	BearerEnv    string   // environment variable that holds a bearer token
 	BearerFile   string   // file that holds a bearer token
@@ -298,6 +300,7 @@ type Connector struct {
 	// ChecksGoodFor takes the place of the tenant's; 0 is for ever, nil leaves it to the tenant.
 	ChecksGoodFor *time.Duration
 	Webhook       *ProviderWebhook // nil where the provider tells nothing by itself
+	Mail          *MailServer      // with ConnectorSMTP alone
 	Operations    []*Operation
 }
 
@@ -357,6 +360,7 @@ type Operation struct {
 	Lookup            *Lookup
 	Read              *Read
 	Standing          *Standing // what of the declaration counts; nil where the loader did not make the operation
+	Mail              *Mail     // with ConnectorSMTP alone
 }
 
 // Conditional sends the expected version with an update, so that 409 and 412 mean that the target has another (D5).

@@ -1,8 +1,10 @@
 package connector
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -154,15 +156,9 @@ func (k *Connector) dialTLS(ctx context.Context, network, address string) (net.C
 	if err != nil {
 		return nil, err
 	}
-	settings := k.config.TLS.Clone()
-	if settings == nil {
-		settings = new(tls.Config)
-	}
-	settings.MinVersion = max(settings.MinVersion, tls.VersionTLS12)
+	host, _, _ := net.SplitHostPort(address)
+	settings := clientTLS(k.config.TLS, host)
 	settings.NextProtos = []string{"http/1.1"}
-	if settings.ServerName == "" {
-		settings.ServerName, _, _ = net.SplitHostPort(address)
-	}
 	secure := tls.Client(wire, settings)
 	if err := secure.HandshakeContext(ctx); err != nil {
 		wire.Close()
@@ -171,19 +167,65 @@ func (k *Connector) dialTLS(ctx context.Context, network, address string) (net.C
 	return &conn{Conn: secure, wire: wire}, nil
 }
 
+// clientTLS is the settings for one server: at least TLS 1.2, and its certificate verified.
+func clientTLS(base *tls.Config, host string) *tls.Config {
+	settings := base.Clone()
+	if settings == nil {
+		settings = new(tls.Config)
+	}
+	settings.MinVersion = max(settings.MinVersion, tls.VersionTLS12)
+	settings.ServerName = cmp.Or(settings.ServerName, host)
+	return settings
+}
+
+// withAuthorities trusts those of a PEM file besides the system's, "" for none.
+func withAuthorities(base *tls.Config, file string, read func(string) ([]byte, error)) (*tls.Config, error) {
+	if file == "" {
+		return base, nil
+	}
+	text, err := read(file)
+	if err != nil {
+		return nil, fmt.Errorf("read the certificate authorities of ca_file: %w", err)
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool() // a machine without any of its own
+	}
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("ca_file %s holds no certificate in PEM", file)
+	}
+	settings := base.Clone()
+	if settings == nil {
+		settings = new(tls.Config)
+	}
+	settings.RootCAs = roots
+	return settings, nil
+}
+
+func (k *Connector) dial(ctx context.Context, network, address string) (*meter, error) {
+	return dialer{k.allowed, k.timeout, k.config.Dial}.dial(ctx, network, address)
+}
+
+// dialer opens connections to where they may go.
+type dialer struct {
+	allowed *allowList
+	timeout time.Duration
+	open    func(ctx context.Context, network, address string) (net.Conn, error) // nil is a net.Dialer
+}
+
 // dial connects and checks the allow-list: the name before, the address just before connecting where the dialler is ours,
 // and the peer's address in any case.
-func (k *Connector) dial(ctx context.Context, network, address string) (*meter, error) {
-	if err := k.allowed.checkName(address); err != nil {
+func (d dialer) dial(ctx context.Context, network, address string) (*meter, error) {
+	if err := d.allowed.checkName(address); err != nil {
 		return nil, err
 	}
-	dial := k.config.Dial
+	dial := d.open
 	if dial == nil {
 		dial = (&net.Dialer{
-			Timeout:   k.timeout,
+			Timeout:   d.timeout,
 			KeepAlive: 15 * time.Second,
 			Control: func(_, resolved string, _ syscall.RawConn) error {
-				return k.allowed.checkAddress(address, resolved)
+				return d.allowed.checkAddress(address, resolved)
 			},
 		}).DialContext
 	}
@@ -192,7 +234,7 @@ func (k *Connector) dial(ctx context.Context, network, address string) (*meter, 
 		return nil, err
 	}
 	if peer, ok := c.RemoteAddr().(*net.TCPAddr); ok {
-		if err := k.allowed.checkAddress(address, peer.String()); err != nil {
+		if err := d.allowed.checkAddress(address, peer.String()); err != nil {
 			c.Close()
 			return nil, err
 		}

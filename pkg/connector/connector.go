@@ -38,9 +38,22 @@ type Config struct {
 	ReadFile func(name string) ([]byte, error)
 	// Dial opens TCP connections in place of a net.Dialer. The allow-list is checked before and after it.
 	Dial func(ctx context.Context, network, address string) (net.Conn, error)
-	// TLS is the base of the TLS settings, for private certificate authorities; nil trusts the system's.
+	// TLS is the base of the TLS settings; nil trusts the system's certificate authorities. The connector's ca_file adds to them.
 	TLS   *tls.Config
 	Clock func() time.Time
+}
+
+// fill takes the process's own for what is left out.
+func (c *Config) fill() {
+	if c.Env == nil {
+		c.Env = os.Getenv
+	}
+	if c.ReadFile == nil {
+		c.ReadFile = os.ReadFile
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
 }
 
 // Connector calls one external system. It is safe for concurrent use and keeps connections open between calls.
@@ -63,15 +76,7 @@ func New(c Config) (*Connector, error) {
 	if c.Connector == nil {
 		return nil, errors.New("connector: no declaration given")
 	}
-	if c.Env == nil {
-		c.Env = os.Getenv
-	}
-	if c.ReadFile == nil {
-		c.ReadFile = os.ReadFile
-	}
-	if c.Clock == nil {
-		c.Clock = time.Now
-	}
+	c.fill()
 	declared := c.Connector
 	k := &Connector{
 		declared:    declared,
@@ -95,6 +100,9 @@ func (k *Connector) compile() error {
 		return err
 	}
 	if k.allowed, err = newAllowList(k.declared.AllowedHosts, k.base); err != nil {
+		errs = append(errs, err)
+	}
+	if k.config.TLS, err = withAuthorities(k.config.TLS, k.declared.CAFile, k.config.ReadFile); err != nil {
 		errs = append(errs, err)
 	}
 	if k.credential, err = k.newCredential(); err != nil {

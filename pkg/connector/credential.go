@@ -69,12 +69,16 @@ func singleCredential(d *config.Connector) error {
 	return nil
 }
 
-// secret reads one secret at call time. what names it in errors.
 func (k *Connector) secret(what string, ref config.SecretRef) (string, error) {
+	return k.config.secret(what, ref)
+}
+
+// secret reads one secret at call time. what names it in errors.
+func (c *Config) secret(what string, ref config.SecretRef) (string, error) {
 	if ref.File == "" {
-		return strings.TrimSpace(k.config.Env(ref.Env)), nil
+		return strings.TrimSpace(c.Env(ref.Env)), nil
 	}
-	text, err := k.config.ReadFile(ref.File)
+	text, err := c.ReadFile(ref.File)
 	if err != nil {
 		return "", fmt.Errorf("read the %s: %w", what, err)
 	}

@@ -24,4 +24,11 @@
 // (oauth.go) are kept in memory, and got before the gate of a write is asked, from a token server that is held to the same rules; a
 // refresh token that the server replaces is written back to its file (rotation.go). A token that a system refuses is dropped: a read
 // is repeated once with another, a write is reported as unauthorized and it is the caller's to try again.
+//
+// # Mail
+//
+// A connector of kind smtp (smtp*.go) hands each message to a mail server over a connection of its own. Its bytes follow from the
+// intent, the operation id and the time of the first attempt. The gate is asked when the server waits for the message, and "sent" begins
+// with the dot that ends it. All recipients are taken or nothing is sent. What a server took cannot be read, so a lost answer to the dot
+// leaves the effect unknown for an operator, who finds the message by its Message-ID, which holds the operation id.
 package connector

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/holdpoint/holdpoint/pkg/canonical"
 )
@@ -20,6 +21,8 @@ type Operation struct {
 	IdempotencyKey string
 	TenantID       string
 	CorrelationID  string
+	// FirstAttempt is when the first attempt of the effect began, the same on every attempt: it dates a message. Only a Mailer needs it.
+	FirstAttempt time.Time
 }
 
 // roots are the names a template may begin with.

@@ -101,7 +101,7 @@ func (d *Dispatcher) attempt(ctx context.Context, a *attempt) (s ledger.Settleme
 func (a *attempt) operation(s *intent.Snapshot) connector.Operation {
 	return connector.Operation{
 		Name: a.Operation, Action: s.Action, OperationID: a.OperationID(), IdempotencyKey: a.OperationID(),
-		TenantID: a.TenantID, CorrelationID: a.CorrelationID,
+		TenantID: a.TenantID, CorrelationID: a.CorrelationID, FirstAttempt: a.FirstAttempt,
 	}
 }
 

@@ -37,7 +37,7 @@ type preparer interface {
 }
 
 // lasts is how long one attempt may take, apart from the commits before and after: the read and the write of an HTTP
-// connector, or the wait for leave and the wait for the receipt of an executor.
+// connector, one message, or the wait for leave and the wait for the receipt of an executor.
 func (t *target) lasts() time.Duration {
 	if t.declared.Executor() {
 		return cmp.Or(t.declared.LeaveWithin, defaultLeave) + cmp.Or(t.declared.Timeout, defaultReport)
@@ -80,7 +80,7 @@ func (d *Dispatcher) newTarget(tenant string, c *config.Connector) (*target, err
 		conn, err := connector.NewExecutor(c)
 		return &target{c, conn, d.executors.execute, backoff, tap}, err
 	}
-	conn, err := connector.New(connector.Config{Connector: c})
+	conn, err := newCaller(c)
 	if err != nil {
 		return nil, err
 	}
@@ -88,4 +88,17 @@ func (d *Dispatcher) newTarget(tenant string, c *config.Connector) (*target, err
 		return conn.Execute(ctx, r, gate)
 	}
 	return &target{c, conn, call, backoff, tap}, nil
+}
+
+// caller is a connector that writes by itself.
+type caller interface {
+	preparer
+	Execute(ctx context.Context, r *connector.Request, gate func() error) connector.Result
+}
+
+func newCaller(c *config.Connector) (caller, error) {
+	if c.Mailer() {
+		return connector.NewMailer(connector.Config{Connector: c})
+	}
+	return connector.New(connector.Config{Connector: c})
 }

@@ -76,7 +76,7 @@ type target struct {
 	backoff *outcome.Backoff
 }
 
-// reader is what can be asked of a connector. Of an executor it is nothing: its operations declare no lookup.
+// reader is what can be asked of a connector. Of an executor and of a mail server it is nothing: their operations declare no lookup.
 type reader interface {
 	Declared(operation string) (*config.Operation, bool)
 	Reconcile(ctx context.Context, op connector.Operation) connector.LookupResult
@@ -87,6 +87,9 @@ type reader interface {
 func newReader(c *config.Connector) (reader, error) {
 	if c.Executor() {
 		return connector.NewExecutor(c)
+	}
+	if c.Mailer() {
+		return connector.NewMailer(connector.Config{Connector: c})
 	}
 	return connector.New(connector.Config{Connector: c})
 }
@@ -105,7 +108,7 @@ func New(ctx context.Context, env *service.Env, settings Settings) (*Reconciler,
 				return nil, fmt.Errorf("connector %s of tenant %s: %w", c.ID, t.ID, err)
 			}
 			r.targets[t.ID+"/"+c.ID] = &target{conn, backoff}
-			if !c.Executor() {
+			if c.Lookups() {
 				longest = max(longest, c.Longest())
 			}
 		}

@@ -326,6 +326,24 @@ select count(*) from audit_events where move = 'look' and detail->>'note' like '
 		require.Zero(t, b.Look("k").Absences)
 	})
 
+	t.Run("AMailServerIsNotAskedAndAnOperatorMustSettleIt", func(t *testing.T) {
+		t.Parallel()
+		b := refund(t, func(c *config.Tenant) {
+			payments := servicetest.Connector(c, servicetest.Payments)
+			payments.Kind, payments.BaseURL, payments.AllowedHosts = config.ConnectorSMTP, "smtp://127.0.0.1:1", nil
+			payments.Timeout, payments.Webhook = time.Hour, nil
+			payments.Mail = &config.MailServer{Server: "127.0.0.1:1", TLS: config.TLSNone, From: "support@holdpoint.example"}
+			payments.Operations = []*config.Operation{{Name: servicetest.Refund, Kind: config.OperationSend,
+				Mail: &config.Mail{To: []string{"rita@example.test"}, Subject: "s", Text: "t"}}}
+		})
+		require.Less(t, b.hold, time.Minute, "nothing is read from it, however long a message may take")
+		b.lost("k", false)
+		b.after("k", time.Second)
+		require.Equal(t, ledger.EffectUnknown, b.Look("k").State)
+		require.Zero(t, b.Look("k").Lookups)
+		require.Contains(t, b.Logs.Errors()[0], "cannot be found by reading")
+	})
+
 	t.Run("AnExecutorThatReplaysIsCommandedAgain", func(t *testing.T) {
 		t.Parallel()
 		b := refund(t, executed, func(c *config.Tenant) {
