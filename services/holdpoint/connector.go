@@ -27,8 +27,8 @@ type connectorFlags struct {
 }
 
 func connectorCommand() *cobra.Command {
-	cmd := &cobra.Command{Use: "connector", Short: "Prove what connectors promise, and list which of their promises count"}
-	cmd.AddCommand(connectorCheckCommand(), connectorListCommand(), connectorAttestCommand())
+	cmd := &cobra.Command{Use: "connector", Short: "Prove what connectors promise, list which of their promises count, and print the shipped profiles"}
+	cmd.AddCommand(connectorCheckCommand(), connectorListCommand(), connectorAttestCommand(), connectorProfilesCommand())
 	return cmd
 }
 

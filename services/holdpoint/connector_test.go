@@ -187,3 +187,14 @@ func TestConnectorAttestCommand(t *testing.T) {
 	out, _ = w.verb(0, append([]string{"list"}, warehouse...)...)
 	require.Regexp(t, `warehouse +reserve_stock +replay +attested`, out)
 }
+
+func TestConnectorProfilesCommand(t *testing.T) {
+	t.Parallel()
+	w := newConnectorWorld(t)
+	names, _ := w.verb(0, "profiles")
+	require.Equal(t, config.Profiles(), strings.Fields(names))
+	text, _ := w.verb(0, "profiles", "payments")
+	require.Contains(t, text, "key_window: 24h")
+	_, complaint := w.verb(1, "profiles", "unknown")
+	require.Contains(t, complaint, `no profile is called "unknown"; there are: crm, `)
+}
