@@ -21,6 +21,36 @@ create table near_effects (
 grant insert (stage, actions) on effects to holdpoint_policy, holdpoint_approval;
 grant select, insert on near_effects to holdpoint_policy;
 
+-- Each effect puts at risk what its own action moves (R9).
+-- +goose StatementBegin
+create or replace function keep_amount_at_risk() returns trigger language plpgsql as $$
+declare
+  change json;
+begin
+  select convert_from(n.canonical, 'UTF8')::json #> array['actions', (new.ordinal - 1)::text, 'proposed_change'] into change from intents n
+  where n.tenant_id = new.tenant_id and n.run_id = new.run_id and n.intent_hash = new.intent_hash;
+  if change ->> 'amount' ~ '^-?[0-9]{1,38}(\.[0-9]{1,18})?$' and char_length(change ->> 'currency') between 1 and 16 then
+    new.risk_amount := (change ->> 'amount')::numeric;
+    new.risk_currency := change ->> 'currency';
+  end if;
+  return new;
+end $$;
+-- +goose StatementEnd
+
 -- +goose Down
+-- +goose StatementBegin
+create or replace function keep_amount_at_risk() returns trigger language plpgsql as $$
+declare
+  change json;
+begin
+  select convert_from(n.canonical, 'UTF8')::json #> '{actions,0,proposed_change}' into change from intents n
+  where n.tenant_id = new.tenant_id and n.run_id = new.run_id and n.intent_hash = new.intent_hash;
+  if change ->> 'amount' ~ '^-?[0-9]{1,38}(\.[0-9]{1,18})?$' and char_length(change ->> 'currency') between 1 and 16 then
+    new.risk_amount := (change ->> 'amount')::numeric;
+    new.risk_currency := change ->> 'currency';
+  end if;
+  return new;
+end $$;
+-- +goose StatementEnd
 drop table near_effects;
 alter table effects drop constraint effects_stage, drop column actions, drop column stage;

@@ -113,6 +113,7 @@ type sibling struct {
 	state      string
 	externalID string
 	unsent     bool // certainly, and it waits
+	asked      bool // people are asked about it again; a ruling alone knows
 }
 
 func (s *sibling) ended() bool {
@@ -239,7 +240,11 @@ func lockSiblings(ctx context.Context, tx pgx.Tx, batch []*settlement) error {
 // its effects: executed where all are done, partial where only some are, failed where none is.
 func (s *settlement) among() contracts.Data {
 	data := s.consequence()
-	if len(s.others) == 0 || s.move.To != EffectCompleted && s.move.To != EffectFailed {
+	fails := s.move.To == EffectFailed
+	if s.stranded() {
+		s.drops, fails, data = append(s.drops, s.EffectKey), true, s.fail()
+	}
+	if len(s.others) == 0 || s.move.To != EffectCompleted && !fails {
 		return data
 	}
 	done := 0
@@ -250,7 +255,7 @@ func (s *settlement) among() contracts.Data {
 		case o.state == EffectCompleted:
 			done++
 		case o.ended():
-		case s.move.To == EffectFailed && o.stage > s.stage && o.unsent:
+		case fails && o.stage > s.stage && o.unsent:
 			s.drops = append(s.drops, o.EffectKey)
 		default:
 			open = true
@@ -263,10 +268,17 @@ func (s *settlement) among() contracts.Data {
 	case open:
 		s.runMove, s.outcome = Move{}, ""
 		return nil
-	case s.move.To == EffectCompleted && done == len(s.others), s.move.To == EffectFailed && done == 0:
+	case s.move.To == EffectCompleted && done == len(s.others), fails && done == 0:
 		return data
 	}
 	return s.partly()
+}
+
+// stranded reports whether the effect would wait for a stage that never comes: it is not done, and something before it never will be.
+func (s *settlement) stranded() bool {
+	return s.move.To == EffectPending && slices.ContainsFunc(s.others, func(o sibling) bool {
+		return o.stage < s.stage && o.ended() && o.state != EffectCompleted
+	})
 }
 
 // releases finds the siblings whose stage comes, now that this effect is completed.
@@ -294,7 +306,7 @@ func (s *settlement) releases() {
 func (s *settlement) partly() contracts.Data {
 	s.runMove, s.outcome = runMove("complete"), OutcomePartial
 	done, receipt := s.EffectKey, s.ExternalID
-	if s.move.To == EffectFailed {
+	if s.move.To != EffectCompleted {
 		for _, o := range s.others {
 			if o.state == EffectCompleted {
 				done, receipt = o.EffectKey, o.externalID

@@ -110,8 +110,7 @@ func withinClasses(ctx context.Context, tx pgx.Tx, batch []*decision) ([]*decisi
 		if stopped == nil {
 			continue
 		}
-		instead := d.Exceptions.Review(stopped)
-		if out[i], err = newDecision(&instead); err != nil {
+		if out[i], err = d.instead(d.Exceptions.Review(stopped)); err != nil {
 			return nil, nil, err
 		}
 	}

@@ -80,8 +80,7 @@ func withinLimits(ctx context.Context, tx pgx.Tx, batch []*decision) ([]*decisio
 		if over == nil {
 			continue
 		}
-		instead := d.Limits.Review(over)
-		if out[i], err = newDecision(&instead); err != nil {
+		if out[i], err = d.instead(d.Limits.Review(over)); err != nil {
 			return nil, err
 		}
 	}

@@ -138,8 +138,7 @@ func reviewed(batch []*decision, twins []*Twin) ([]*decision, error) {
 			}
 		}
 		if twin != nil {
-			instead := d.Near.Review(twin)
-			item, err := newDecision(&instead)
+			item, err := d.instead(d.Near.Review(twin))
 			if err != nil {
 				return nil, err
 			}
@@ -147,4 +146,10 @@ func reviewed(batch []*decision, twins []*Twin) ([]*decision, error) {
 		}
 	}
 	return out, nil
+}
+
+// instead is another decision in the place of d. What its further actions want is stored with it all the same.
+func (d *decision) instead(other Decision) (*decision, error) {
+	other.Near = d.Near
+	return newDecision(&other)
 }

@@ -149,7 +149,7 @@ func (r *ruling) count() {
 
 // effectMoved reports whether there are effects of this intent, and none that people were asked about again.
 func (f *facts) effectMoved() bool {
-	return len(f.effects) > 0 && !slices.ContainsFunc(f.effects, func(e sibling) bool { return e.state == EffectHeld && e.unsent })
+	return len(f.effects) > 0 && !slices.ContainsFunc(f.effects, func(e sibling) bool { return e.asked })
 }
 
 // begun reports whether some effect of this intent is done or may be: then no other revision may take its place (D2), and the run cannot

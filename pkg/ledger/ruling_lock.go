@@ -36,8 +36,9 @@ cross join lateral (
 	lockEffectsSQL = `
 select i.ord, e.ordinal, e.state, coalesce(e.external_id, ''), case
   when e.maybe_sent or e.unread_outcome then false
-  when e.state = 'held' then e.hold_reason = 'review'
-  else e.state = 'pending' and e.attempts = 0 end
+  when e.state = 'held' then e.hold_reason in ('review', 'recalled')
+  else e.state = 'pending' and e.attempts = 0 end,
+  (e.state = 'held' and e.hold_reason = 'review' and not e.maybe_sent and not e.unread_outcome) is true
 from unnest($1::text[], $2::uuid[], $3::uuid[]) with ordinality as i(tenant_id, run_id, approval_id, ord)
 cross join lateral (
   select n.revision from approvals a join intents n using (run_id, tenant_id, intent_hash)
@@ -146,7 +147,7 @@ func readTokens(rows pgx.Rows, batch []*ruling) error {
 func readEffects(rows pgx.Rows, batch []*ruling) error {
 	var ord int
 	var e sibling
-	_, err := pgx.ForEachRow(rows, []any{&ord, &e.Ordinal, &e.state, &e.externalID, &e.unsent}, func() error {
+	_, err := pgx.ForEachRow(rows, []any{&ord, &e.Ordinal, &e.state, &e.externalID, &e.unsent, &e.asked}, func() error {
 		f := &batch[ord-1].locked
 		f.effects = append(f.effects, e)
 		return nil

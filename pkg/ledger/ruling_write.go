@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -80,13 +81,17 @@ where (effects.state = 'held' and effects.hold_reason = 'review'
   and effects.intent_hash = excluded.intent_hash`
 
 	// Nothing more of a run whose approval ends here is sent: what had been sent back to review, and what waits for its stage, is taken off
-	// the queue for good.
+	// the queue for good, and so is what was recalled. What may have been sent after all is an operator's to settle (D6).
 	cancelledSQL = `
-update effects e set state = 'cancelled', open = false, hold_reason = null, next_check_at = clock_timestamp(),
-  updated_at = clock_timestamp()
-from unnest($1::text[], $2::uuid[]) as i(tenant_id, run_id)
-where e.tenant_id = i.tenant_id and e.run_id = i.run_id and (e.state = 'held' and e.hold_reason = 'review'
-  or e.state = 'pending' and e.attempts = 0 and not e.maybe_sent and not e.unread_outcome)`
+update effects e set state = case when k.maybe then e.state else 'cancelled' end, open = k.maybe,
+  hold_reason = case when k.maybe then 'incident' end, next_check_at = clock_timestamp(), updated_at = clock_timestamp()
+from (
+  select e.tenant_id, e.run_id, e.revision, e.ordinal, e.maybe_sent or e.unread_outcome as maybe
+  from unnest($1::text[], $2::uuid[]) as i(tenant_id, run_id) join effects e using (tenant_id, run_id)
+  where e.state = 'held' and e.hold_reason = 'review' or not e.maybe_sent and not e.unread_outcome
+    and (e.state = 'held' and e.hold_reason = 'recalled' or e.state = 'pending' and e.attempts = 0)
+) k
+where e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.revision and e.ordinal = k.ordinal`
 
 	rulingEventsSQL = `
 insert into event_log (event_id, tenant_id, run_id, stream, subject, payload)
@@ -311,7 +316,7 @@ func (r *ruling) events() []contracts.Data {
 // again is the ordinal of the effect that people were asked about again, or of the first.
 func (f *facts) again() int {
 	for _, e := range f.effects {
-		if e.state == EffectHeld && e.unsent {
+		if e.asked {
 			return e.Ordinal
 		}
 	}
@@ -323,9 +328,9 @@ func (r *ruling) ended(ref contracts.RunRef) contracts.Data {
 	switch r.outcome() {
 	case "":
 		return nil
-	case OutcomePartial:
+	case OutcomePartial, OutcomeExecuted:
 		done := r.locked.done()
-		return &contracts.RunCompleted{RunRef: ref, Outcome: OutcomePartial, TargetReceipt: done.externalID,
+		return &contracts.RunCompleted{RunRef: ref, Outcome: r.outcome(), TargetReceipt: done.externalID,
 			OperationID: OperationID(r.RunID, r.locked.revision, done.Ordinal)}
 	}
 	return &contracts.RunEnded{RunRef: ref, Outcome: r.outcome(), Reason: r.reason}
@@ -335,6 +340,9 @@ func (r *ruling) ended(ref contracts.RunRef) contracts.Data {
 func (r *ruling) outcome() string {
 	switch r.runMove().Name {
 	case "end_partly":
+		if !slices.ContainsFunc(r.locked.effects, func(e sibling) bool { return e.state != EffectCompleted }) {
+			return OutcomeExecuted // all was done meanwhile
+		}
 		return OutcomePartial
 	case "reject", "withdraw":
 		return OutcomeRejected

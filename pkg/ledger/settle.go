@@ -209,9 +209,7 @@ func (s *settlement) consequence() contracts.Data {
 		return &contracts.RunCompleted{RunRef: ref, Outcome: s.outcome, OperationID: s.OperationID(), TargetReceipt: s.ExternalID,
 			Postcondition: s.Postcondition, RecordVersion: s.PostconditionVersion}
 	case s.move.To == EffectFailed:
-		s.runMove, s.outcome = runMove("fail"), OutcomeFailed
-		return &contracts.RunEnded{RunRef: ref, Outcome: s.outcome, OperationID: s.OperationID(),
-			Reason: cmp.Or(s.Settlement.Reason, "the effect failed; its attempts say why")}
+		return s.fail()
 	case s.Review != nil:
 		id := uuid.New()
 		s.runMove, s.approval = runMove("return_to_review"), &id
@@ -219,4 +217,12 @@ func (s *settlement) consequence() contracts.Data {
 			Reasons: s.Review.ReasonCodes}
 	}
 	return nil
+}
+
+// fail ends the run with nothing of it done.
+func (s *settlement) fail() contracts.Data {
+	s.runMove, s.outcome = runMove("fail"), OutcomeFailed
+	return &contracts.RunEnded{RunRef: contracts.RunRef{TenantID: s.TenantID, RunID: s.RunID.String(), IdempotencyKey: s.RunKey,
+		CorrelationID: s.CorrelationID}, Outcome: s.outcome, OperationID: s.OperationID(),
+		Reason: cmp.Or(s.Settlement.Reason, "the effect failed; its attempts say why")}
 }
