@@ -76,13 +76,14 @@ func requestMore(ctx context.Context, tx pgx.Tx, batch []*decision, moved []uuid
 }
 
 const (
-	// siblingsSQL is a statement of its own after the locks of the runs, so that it sees what others have come to. It locks what it sees.
+	// siblingsSQL is a statement of its own after the locks of the runs, so that it sees what others have come to. It locks all effects of
+	// each run in one order, the settled one too.
 	siblingsSQL = `
 select i.ord, e.ordinal, e.stage, e.state, coalesce(e.external_id, ''),
   not e.maybe_sent and not e.unread_outcome and (e.state = 'pending' or e.state = 'held' and e.hold_reason in ('review', 'recalled'))
 from unnest($1::text[], $2::uuid[], $3::int[], $4::int[]) with ordinality as i(tenant_id, run_id, revision, ordinal, ord)
 cross join lateral (
-  select * from effects e where e.tenant_id = i.tenant_id and e.run_id = i.run_id and e.revision = i.revision and e.ordinal <> i.ordinal
+  select * from effects e where e.tenant_id = i.tenant_id and e.run_id = i.run_id and e.revision = i.revision
   order by e.ordinal for no key update
 ) e`
 
@@ -210,25 +211,18 @@ func lockSiblings(ctx context.Context, tx pgx.Tx, batch []*settlement) error {
 	for _, s := range batch {
 		s.siblings = siblings{}
 	}
-	stages, err := tx.Query(ctx, `select i.ord, e.stage from unnest($1::text[], $2::uuid[], $3::int[], $4::int[]) with ordinality
-  as i(tenant_id, run_id, revision, ordinal, ord) join effects e using (tenant_id, run_id, revision, ordinal)`, columns...)
-	if err != nil {
-		return err
-	}
-	var ord, stage int
-	if _, err = pgx.ForEachRow(stages, []any{&ord, &stage}, func() error {
-		batch[ord-1].stage = stage
-		return nil
-	}); err != nil {
-		return err
-	}
 	rows, err := tx.Query(ctx, siblingsSQL, columns...)
 	if err != nil {
 		return err
 	}
+	var ord int
 	var one sibling
 	_, err = pgx.ForEachRow(rows, []any{&ord, &one.Ordinal, &one.stage, &one.state, &one.externalID, &one.unsent}, func() error {
 		s, other := batch[ord-1], one
+		if one.Ordinal == s.Ordinal {
+			s.stage = one.stage
+			return nil
+		}
 		other.TenantID, other.RunID, other.Revision = s.TenantID, s.RunID, s.Revision
 		s.others = append(s.others, other)
 		return nil

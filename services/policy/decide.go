@@ -63,13 +63,27 @@ func (p *Policy) decideOne(u *ledger.Undecided, event uuid.UUID) (d ledger.Decis
 	return t.alone(d, actions, reasons)
 }
 
-// alone has the decision look for intents that want nearly the same as one of the actions (K13).
+// alone has the decision look for intents that want nearly the same as one of the actions (K13). Where two of its own do, a person is asked
+// at once.
 func (t *tenant) alone(d ledger.Decision, actions []*intent.Snapshot, reasons []engine.Reason) (ledger.Decision, error) {
 	var check ledger.NearCheck
+	wanted := map[string]int{}
 	for i, s := range actions {
 		a := t.actions[s.ActionType]
 		if a.NearDuplicate == nil {
 			continue
+		}
+		if len(actions) > 1 && d.Route == config.RouteAuto {
+			hash, err := s.Near(a)
+			if err != nil {
+				return d, err
+			}
+			if first := wanted[string(hash)]; first > 0 {
+				reasons = append(slices.Clone(reasons), engine.Reason{Code: engine.CodeNearDuplicate,
+					Message: fmt.Sprintf("Actions %d and %d want nearly the same.", first, s.Ordinal)})
+				d = because(d, config.RouteHumanReview, reasons)
+			}
+			wanted[string(hash)] = s.Ordinal
 		}
 		if i == 0 {
 			check.Within = a.NearDuplicate.Within

@@ -64,6 +64,17 @@ func TestActionsTogether(t *testing.T) {
 		require.Equal(t, ledger.RunAwaitingHuman, b.World.Run("again").State)
 	})
 
+	t.Run("TwoActionsThatWantNearlyTheSameGoToAPerson", func(t *testing.T) { // K13
+		t.Parallel()
+		b := world.forCase(t)
+		b.decided(b.Plan("twice", servicetest.RefundProposal("twice"), servicetest.ContactProposal("twice"), servicetest.RefundProposal("twice")))
+		d := b.decision("twice")
+		require.Equal(t, config.RouteHumanReview, d.Route)
+		require.Equal(t, "Actions 1 and 3 want nearly the same.", d.Reasons[len(d.Reasons)-1].Message)
+		require.Equal(t, ledger.RunAwaitingHuman, b.World.Run("twice").State)
+		require.Zero(t, b.Count(`select count(*) from effects where run_id = $1`, b.World.Run("twice").RunID))
+	})
+
 	t.Run("WhatNobodyMayDecideOnTogetherIsRejected", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t, servicetest.WithConfig(func(tenant *config.Tenant) {
