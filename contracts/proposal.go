@@ -14,8 +14,8 @@ type Proposal struct {
 	ProposedChange json.RawMessage  `json:"proposed_change,omitempty"`
 	CurrentVersion string           `json:"current_version,omitempty"` // of the target, as the proposer read it
 	Actions        []ProposedAction `json:"actions,omitempty"`
-	Evidence       []Evidence      `json:"evidence,omitempty"`
-	Assumptions    []string        `json:"assumptions,omitempty"`
+	Evidence       []Evidence       `json:"evidence,omitempty"`
+	Assumptions    []string         `json:"assumptions,omitempty"`
 	// Uncertainty is low, medium or high; it can only make the route stricter (M6).
 	Uncertainty     string `json:"uncertainty,omitempty"`
 	Model           *Model `json:"model,omitempty"`
