@@ -14,13 +14,16 @@ import (
 // stage of an effect, from 1.
 func (e EffectRequest) stage() int32 { return int32(max(e.Stage, 1)) }
 
-// requestSQL adds the further effects of intents to their first one, by the same authorization and with the same clocks.
+// requestSQL adds the further effects of intents to their first one, by the same authorization and with the same clocks. What has to wait
+// for its stage is not looked at meanwhile, so that however much waits takes nothing from what can go.
 const requestSQL = `
 insert into effects (tenant_id, run_id, revision, ordinal, intent_hash, authorization_id, operation_id, action_type, connector, operation,
   target_system, target_record, execute_by, next_check_at, cancel_until, not_before, stage, actions)
 select e.tenant_id, e.run_id, e.revision, i.ordinal, e.intent_hash, e.authorization_id,
   'op1-' || e.run_id::text || '-' || e.revision || '-' || i.ordinal, i.action_type, i.connector, i.operation, i.target_system,
-  i.target_record, e.execute_by, e.next_check_at, e.cancel_until, e.not_before, i.stage, e.actions
+  i.target_record, e.execute_by, e.next_check_at
+    + case when i.stage > least(e.stage, min(i.stage) over (partition by i.run_id, i.tenant_id)) then interval '1 hour' else interval '0' end,
+  e.cancel_until, e.not_before, i.stage, e.actions
 from unnest($1::text[], $2::uuid[], $3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::int[])
   as i(tenant_id, run_id, revision, ordinal, action_type, connector, operation, target_system, target_record, stage)
 join effects e on e.run_id = i.run_id and e.tenant_id = i.tenant_id and e.revision = i.revision and e.ordinal = 1
@@ -80,7 +83,7 @@ const (
 	// each run in one order, the settled one too.
 	siblingsSQL = `
 select i.ord, e.ordinal, e.stage, e.state, coalesce(e.external_id, ''),
-  not e.maybe_sent and not e.unread_outcome and (e.state = 'pending' or e.state = 'held' and e.hold_reason in ('review', 'recalled'))
+  not ` + maybeSentSQL + ` and (e.state = 'pending' or e.state = 'held' and e.hold_reason in ('review', 'recalled'))
 from unnest($1::text[], $2::uuid[], $3::int[], $4::int[]) with ordinality as i(tenant_id, run_id, revision, ordinal, ord)
 cross join lateral (
   select * from effects e where e.tenant_id = i.tenant_id and e.run_id = i.run_id and e.revision = i.revision
@@ -235,7 +238,14 @@ func lockSiblings(ctx context.Context, tx pgx.Tx, batch []*settlement) error {
 func (s *settlement) among() contracts.Data {
 	data := s.consequence()
 	fails := s.move.To == EffectFailed
-	if s.stranded() {
+	switch {
+	case !s.stranded():
+	case s.move.Name == "retry_same_key":
+		// It may have been sent all the same, by what a restored database does not know (D17), and is not sent again.
+		s.move, s.HoldReason, s.NextCheck = effectMove("exhaust"), HoldExhausted, Never
+		s.Note = "An effect of an earlier stage failed, so that it cannot be sent again; it may have been sent."
+		return nil
+	default:
 		s.drops, fails, data = append(s.drops, s.EffectKey), true, s.fail()
 	}
 	if len(s.others) == 0 || s.move.To != EffectCompleted && !fails {
@@ -251,6 +261,8 @@ func (s *settlement) among() contracts.Data {
 		case o.ended():
 		case fails && o.stage > s.stage && o.unsent:
 			s.drops = append(s.drops, o.EffectKey)
+		case fails && o.stage > s.stage:
+			s.wakes, open = append(s.wakes, o.EffectKey), true // it is looked for (D17)
 		default:
 			open = true
 		}

@@ -193,8 +193,8 @@ func slotColumns(slots map[string]int) (tenants, connectors []string, free []int
 }
 
 // leaseSQL moves the candidates that may be sent. It is a statement of its own, so that it sees every switch closed and every
-// effect moved before the locks were granted. What may not be sent now is looked at again in a second; what waits for its stage is woken
-// when something before it is done.
+// effect moved before the locks were granted. What may not be sent now is looked at again in a second. What waits for its stage is woken by
+// the move that its stage comes with, and looked at once an hour whatever happens; after a restore it is looked for without waiting.
 const leaseSQL = `
 with input as materialized (
   select * from unnest($1::text[], $2::uuid[], $3::int[], $4::int[]) with ordinality as i(tenant_id, run_id, revision, ordinal, ord)
@@ -228,8 +228,9 @@ restored as materialized (
     where e.tenant_id = i.tenant_id and e.run_id = i.run_id and e.revision = i.revision and e.ordinal = i.ordinal limit 1
   ) e
 ), checked as materialized (
-  select tenant_id, run_id, revision, ordinal, unasked, waits, ok and not waits
-    and row_number() over (partition by tenant_id, target_system, target_record, ok and not waits order by created_at, ord) = 1 as ok
+  select tenant_id, run_id, revision, ordinal, unasked, waits and not unasked as waits, ok and (unasked or not waits)
+    and row_number() over (partition by tenant_id, target_system, target_record, ok and (unasked or not waits) order by created_at, ord) = 1
+      as ok
   from sendable
 ), leased as (
   update effects e set state = $5, lease_owner = $6, lease_expires_at = c.now + make_interval(secs => $7),
@@ -247,7 +248,7 @@ restored as materialized (
     and e.state = any($8)
   returning e.tenant_id, e.run_id, e.revision, e.ordinal, r.restore_id
 ), postponed as (
-  update effects e set next_check_at = c.now + case when k.waits then interval '1 minute' else interval '1 second' end
+  update effects e set next_check_at = c.now + case when k.waits then interval '1 hour' else interval '1 second' end
   from checked k cross join clock c
   where not k.ok and e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.revision and e.ordinal = k.ordinal
 ), attempts as (

@@ -46,6 +46,12 @@ type Restore struct {
 func (r *Restore) Stands(now time.Time) bool { return !r.Lifted && now.Before(r.EndsAt) }
 
 const (
+	// maybeSentSQL is whether an effect e may have reached its provider (D6): also without this database knowing, where it was put back to a
+	// backup and the effect was not looked for since (D17).
+	maybeSentSQL = `(e.maybe_sent or e.unread_outcome or exists (select from (select r.restore_id from restores r
+    where r.lifted_at is null and r.ends_at > clock_timestamp() order by r.detected_at desc limit 1) r
+  where r.restore_id is distinct from e.restore_id))`
+
 	restoredSQL = `
 with mark as (
   select seq, marked_at from database_mark where seq < $1 for update

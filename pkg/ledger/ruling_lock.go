@@ -35,7 +35,7 @@ cross join lateral (
 	// An effect that was sent back, or whose time had passed, unsent, is authorized anew, and with it what waits for its stage.
 	lockEffectsSQL = `
 select i.ord, e.ordinal, e.state, coalesce(e.external_id, ''), case
-  when e.maybe_sent or e.unread_outcome then false
+  when ` + maybeSentSQL + ` then false
   when e.state = 'held' then e.hold_reason in ('review', 'recalled')
   else e.state = 'pending' and e.attempts = 0 end,
   (e.state = 'held' and e.hold_reason = 'review' and not e.maybe_sent and not e.unread_outcome) is true

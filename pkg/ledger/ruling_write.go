@@ -69,13 +69,15 @@ select * from unnest($1::text[], $2::uuid[], $3::bytea[], $4::uuid[], $5::uuid[]
 insert into effects (tenant_id, run_id, revision, ordinal, intent_hash, authorization_id, operation_id, action_type, connector, operation,
   target_system, target_record, execute_by, next_check_at, stage, actions)
 select tenant_id, run_id, revision, ordinal, intent_hash, authorization_id, operation_id, action_type, connector, operation, target_system,
-  target_record, execute_by, clock_timestamp(), stage, actions
+  target_record, execute_by,
+  clock_timestamp() + case when stage > min(stage) over (partition by run_id, tenant_id) then interval '1 hour' else interval '0' end,
+  stage, actions
 from unnest($1::text[], $2::uuid[], $3::int[], $4::bytea[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
   $11::text[], $12::timestamptz[], $13::int[], $14::int[], $15::int[])
   as i(tenant_id, run_id, revision, intent_hash, authorization_id, operation_id, action_type, connector, operation, target_system,
   target_record, execute_by, ordinal, stage, actions)
 on conflict (run_id, tenant_id, revision, ordinal) do update set authorization_id = excluded.authorization_id, state = 'pending',
-  hold_reason = null, execute_by = excluded.execute_by, next_check_at = excluded.next_check_at, updated_at = clock_timestamp()
+  hold_reason = null, execute_by = excluded.execute_by, next_check_at = clock_timestamp(), updated_at = clock_timestamp()
 where (effects.state = 'held' and effects.hold_reason = 'review'
     or effects.state = 'pending' and effects.attempts = 0 and not effects.maybe_sent and not effects.unread_outcome)
   and effects.intent_hash = excluded.intent_hash`
@@ -83,10 +85,10 @@ where (effects.state = 'held' and effects.hold_reason = 'review'
 	// Nothing more of a run whose approval ends here is sent: what had been sent back to review, and what waits for its stage, is taken off
 	// the queue for good, and so is what was recalled. What may have been sent after all is an operator's to settle (D6).
 	cancelledSQL = `
-update effects e set state = case when k.maybe then e.state else 'cancelled' end, open = k.maybe,
+update effects e set state = case when k.maybe then 'held' else 'cancelled' end, open = k.maybe,
   hold_reason = case when k.maybe then 'incident' end, next_check_at = clock_timestamp(), updated_at = clock_timestamp()
 from (
-  select e.tenant_id, e.run_id, e.revision, e.ordinal, e.maybe_sent or e.unread_outcome as maybe
+  select e.tenant_id, e.run_id, e.revision, e.ordinal, ` + maybeSentSQL + ` as maybe
   from unnest($1::text[], $2::uuid[]) as i(tenant_id, run_id) join effects e using (tenant_id, run_id)
   where e.state = 'held' and e.hold_reason = 'review' or not e.maybe_sent and not e.unread_outcome
     and (e.state = 'held' and e.hold_reason = 'recalled' or e.state = 'pending' and e.attempts = 0)

@@ -9,8 +9,8 @@ import (
 // settleTemplate makes a batch of effect moves. All runs are locked before the first effect, and the guards look at the locked
 // rows. An attempt's outcome is appended whatever became of the effect meanwhile; where its owner had lost the effect, the
 // effect is marked, so that nobody sends before the report has been read (D7). A move that the effect remembers as its last one
-// counts as made: the answer to its COMMIT was lost. What becomes of a run with several effects is not for this statement to see, unless
-// $52 says that it was seen: such items are left alone, and returned with true.
+// counts as made: the answer to its COMMIT was lost. What becomes of a run with several effects, and whether an effect's stage ever comes,
+// is not for this statement to see, unless $52 says that it was seen: such items are left alone, and returned with true.
 const settleTemplate = `
 with input as materialized (
   select * from unnest($1::text[], $2::uuid[], $3::int[], $4::int[], $5::text[], $6::text[], $7::int[], $8::uuid[], $9::text[],
@@ -38,7 +38,7 @@ with input as materialized (
       e.hold_reason as held_for, e.target_system, e.target_record, e.connector
     from effects e
     where e.tenant_id = i.tenant_id and e.run_id = i.run_id and e.revision = i.revision and e.ordinal = i.ordinal
-      and (select count(*) from locked_runs) >= 0 and ($52 or i.run_move = '' or e.actions = 1)
+      and (select count(*) from locked_runs) >= 0 and ($52 or not ` + apartSQL + `)
     for no key update
   ) e
 ), moved as (
@@ -86,7 +86,10 @@ with input as materialized (
 select ord, false from locked where may or last_move = move_id/*found*/
 union all
 select i.ord, true from input i join effects e using (tenant_id, run_id, revision, ordinal)
-where not $52 and i.run_move <> '' and e.actions > 1`
+where not $52 and ` + apartSQL
+
+// apartSQL is whether the move i of an effect e needs its siblings to be seen.
+const apartSQL = `(e.actions > 1 and (i.run_move <> '' or i.to_state = 'pending' and e.stage > 1))`
 
 // Parts of the statement that only some services may run, because a statement needs the right to all that stands in it: attempts
 // are the dispatcher's, lookups the reconciler's, and operators ask nobody again. A former owner's report that it may have sent

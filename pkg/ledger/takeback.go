@@ -32,6 +32,7 @@ type TakenBack struct {
 	OutcomeReason string // of a run that has ended
 	Effect        *EffectView
 	FirstSentAt   *time.Time // when the first request may have left
+	MaybeSent     bool       // it may have reached the provider, also where a restored database does not know of it (D17)
 }
 
 // Unsent reports whether the effect waits to be sent, so that it can still be taken back.
@@ -54,8 +55,8 @@ with locked as materialized (
 ), cancelled as (
   update effects e set state = $4, open = false, next_check_at = k.now, updated_at = k.now
   from locked k where e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.intent_revision and e.state = any($5)
-    and not exists (select from effects o where o.tenant_id = k.tenant_id and o.run_id = k.run_id and o.revision = k.intent_revision
-      and (o.state <> all($5) or o.maybe_sent or o.unread_outcome))
+    and not exists (select from effects e where e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.intent_revision
+      and (e.state <> all($5) or ` + maybeSentSQL + `))
   returning e.tenant_id, e.run_id, e.operation_id, e.ordinal, k.now
 ), ended as (
   update runs r set state = $6, outcome = $7, outcome_reason = $8, version = r.version + 1, updated_at = c.now, next_check_at = null,
@@ -114,18 +115,23 @@ func takenBack(ctx context.Context, tx pgx.Tx, b TakeBack) (t TakenBack, err err
 	var operation, state *string
 	var attempts *int
 	var executeBy *time.Time
+	var maybeSent *bool
 	err = tx.QueryRow(ctx, `
 select r.state, coalesce(r.outcome_reason, ''), e.operation_id, e.state, e.hold_reason, e.external_id, e.attempts, e.execute_by,
-  e.first_sent_at
-from runs r left join effects e on e.tenant_id = r.tenant_id and e.run_id = r.run_id and e.revision = r.intent_revision and e.ordinal = 1
-where r.tenant_id = $1 and r.run_id = $2`, b.TenantID, b.RunID).Scan(&t.RunState, &t.OutcomeReason, &operation, &state, &e.HoldReason,
-		&e.ExternalID, &attempts, &executeBy, &t.FirstSentAt)
+  e.first_sent_at, e.maybe
+from runs r left join lateral (
+  select *, `+maybeSentSQL+` as maybe from effects e
+  where e.tenant_id = r.tenant_id and e.run_id = r.run_id and e.revision = r.intent_revision
+  order by e.state = any($3) and not `+maybeSentSQL+`, e.ordinal limit 1 -- the one in the way, if there is one
+) e on true
+where r.tenant_id = $1 and r.run_id = $2`, b.TenantID, b.RunID, effectMove("take_back").From).Scan(&t.RunState, &t.OutcomeReason,
+		&operation, &state, &e.HoldReason, &e.ExternalID, &attempts, &executeBy, &t.FirstSentAt, &maybeSent)
 	if err != nil {
 		return t, err
 	}
 	if operation != nil {
 		e.OperationID, e.State, e.Attempts, e.ExecuteBy = *operation, *state, *attempts, *executeBy
-		t.Effect = &e
+		t.Effect, t.MaybeSent = &e, *maybeSent
 	}
 	t.Done = t.RunState == RunFailedTerminal && t.OutcomeReason == b.outcomeReason()
 	return t, nil

@@ -172,6 +172,9 @@ func tooLate(b ledger.TakenBack) string {
 	case b.FirstSentAt != nil || b.Effect.State == ledger.EffectSending:
 		return fmt.Sprintf("Too late: operation %s may have been sent. It is %s after %d attempts; the first request left at %s.",
 			b.Effect.OperationID, human(b.Effect.State), b.Effect.Attempts, momentOf(b.FirstSentAt))
+	case b.MaybeSent && b.Effect.Unsent():
+		return fmt.Sprintf("Operation %s may have been sent: Holdpoint's database was put back to a backup, which does not know. It is looked "+
+			"for at the provider before it is sent, and can be taken back where it is not found.", b.Effect.OperationID)
 	}
 	return fmt.Sprintf("Operation %s is %s: an operator settles it.", b.Effect.OperationID, human(b.Effect.State))
 }
