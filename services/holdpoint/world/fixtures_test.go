@@ -31,14 +31,15 @@ func TestFixtureProcessKilledAfterTheRequestLeftAndBeforeTheAnswerWasStored(t *t
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			w := world.New(t)
+			w := world.New(t, world.WithReplicas(ledger.Dispatcher, 0))
+			process := w.StartProcess(ledger.Dispatcher)
 			event := w.Update()
 			inside := w.Fault(firstAttempt(event, sandbox.Fault{Kind: c.inside, Duration: sandbox.Duration(time.Minute)}))
 			w.Post(event)
 			require.NoError(t, w.Sandbox.AwaitFault(t.Context(), inside[0], 1))
-			w.Crash(ledger.Dispatcher)
+			process.Kill()
 			require.EqualValues(t, 1, w.Count(`select count(*) from effects where state = 'sending'`), "the dead process told nothing")
-			w.Start(ledger.Dispatcher)
+			w.StartProcess(ledger.Dispatcher)
 			w.Await(event, contracts.StateCompleted)
 			w.Proves(event, 1, c.proof)
 

@@ -5,11 +5,14 @@ import (
 	"os"
 	"runtime/debug"
 	"testing"
+
+	"github.com/holdpoint/holdpoint/services/holdpoint/world"
 )
 
 // TestMain lets more tests run at once than there are processors: they wait most of their time. Eight worlds stay below
-// the connections that the test server of Postgres takes.
+// the connections that the test server of Postgres takes. The binary is also the services that a test starts as processes.
 func TestMain(m *testing.M) {
+	world.ServeProcess()
 	flag.Parse()
 	if err := flag.Set("test.parallel", "8"); err != nil {
 		panic(err)

@@ -52,9 +52,8 @@ func (w *World) Start(name string) {
 	require.NoError(w.t, err)
 	needs := service.Needs{DatabaseURL: through(w.DB.URL, r.database), MaxConns: w.settings.maxConns, Bus: r.conn,
 		Config: cfg, Log: w.log.logger, Health: w.health}
-	choices := roster.Choices{Approval: w.approvalChoices(name), IntakeAddr: "127.0.0.1:0", WebhookAddr: "127.0.0.1:0",
-		EnableActions: w.settings.enabled,
-		LeaseMargin:   quickLeaseMargin, AckWait: quickAckWait}
+	choices := quickChoices()
+	choices.Approval, choices.EnableActions = w.approvalChoices(name), w.settings.enabled
 	// With bad luck the first connection is cut; a supervisor would start the service again.
 	w.Until("start of "+name, func() bool {
 		r.ready, err = row.Open(ctx, needs, choices)

@@ -108,11 +108,7 @@ func (w *World) load() (*config.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	at := map[string]string{"HOLDPOINT_SANDBOX_URL": w.Sandbox.URL(), "HOLDPOINT_SANDBOX_SMTP": smtp}
-	cfg, err := config.LoadEnv(deploy.Example(), func(name string) (string, bool) {
-		value, ok := at[name]
-		return value, ok
-	})
+	cfg, err := config.LoadEnv(deploy.Example(), sandboxAt(w.Sandbox.URL(), smtp))
 	if err != nil {
 		return nil, err
 	}
