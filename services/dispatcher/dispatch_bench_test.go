@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -154,66 +153,18 @@ func (x *dispatching) authorize(first, n int, claim func(string, ...func(*servic
 	}
 }
 
-// cpu is what this process, and what all of Postgres, has used of all cores.
-func (x *dispatching) cpu(b *testing.B) (own, postgres time.Duration) {
-	var used syscall.Rusage
-	require.NoError(b, syscall.Getrusage(syscall.RUSAGE_SELF, &used))
-	backend := x.Text(`select pg_backend_pid()::text`)
-	parent := statOf(b, backend)[3]
-	postmaster := statOf(b, parent)
-	ticks := ticksOf(b, postmaster[13:17]) // its own, and those of backends that have ended
-	processes, err := os.ReadDir("/proc")
-	require.NoError(b, err)
-	for _, p := range processes {
-		if _, err := strconv.Atoi(p.Name()); err != nil {
-			continue
-		}
-		text, err := os.ReadFile("/proc/" + p.Name() + "/stat")
-		if err != nil {
-			continue // it has ended
-		}
-		if fields := fieldsOf(string(text)); fields[3] == parent {
-			ticks += ticksOf(b, fields[13:15])
-		}
-	}
-	return time.Duration(used.Utime.Nano() + used.Stime.Nano()), time.Duration(ticks) * 10 * time.Millisecond
-}
-
-// statOf are the fields of proc_pid_stat(5), from 0.
-func statOf(b *testing.B, pid string) []string {
-	text, err := os.ReadFile("/proc/" + pid + "/stat")
-	require.NoError(b, err, "the server must run on this machine")
-	return fieldsOf(string(text))
-}
-
-// fieldsOf gives the name of the program, which may hold spaces, one field.
-func fieldsOf(stat string) []string {
-	open, end := strings.IndexByte(stat, '('), strings.LastIndexByte(stat, ')')
-	return append([]string{strings.TrimSpace(stat[:open]), stat[open : end+1]}, strings.Fields(stat[end+1:])...)
-}
-
-// ticksOf sums up times, of which the kernel shows a hundred a second.
-func ticksOf(b *testing.B, fields []string) (sum int64) {
-	for _, f := range fields {
-		n, err := strconv.ParseInt(f, 10, 64)
-		require.NoError(b, err)
-		sum += n
-	}
-	return sum
-}
-
 func drained(b *testing.B, hanging int) {
 	x := newDispatching(b)
 	x.authorize(0, b.N, x.Refund)
 	x.authorize(b.N, hanging, x.Contact)
 	x.Exec("analyze")
-	own, postgres := x.cpu(b)
+	own, postgres := x.CPU(b)
 	b.ReportAllocs()
 	b.ResetTimer()
 	stop := x.Start(x.Dispatcher)
 	x.await(b.N)
 	b.StopTimer()
-	ownAfter, postgresAfter := x.cpu(b)
+	ownAfter, postgresAfter := x.CPU(b)
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "effects/s")
 	b.ReportMetric(float64((ownAfter-own).Microseconds())/float64(b.N), "go-µs/effect")
 	b.ReportMetric(float64((postgresAfter-postgres).Microseconds())/float64(b.N), "postgres-µs/effect")

@@ -20,10 +20,10 @@ type bench struct {
 	*servicetest.World
 	*Reconciler
 
-	t *testing.T
+	t testing.TB
 }
 
-func setup(t *testing.T, changes ...func(*config.Tenant)) *bench {
+func setup(t testing.TB, changes ...func(*config.Tenant)) *bench {
 	t.Helper()
 	w := servicetest.New(t, servicetest.WithConfig(func(c *config.Tenant) {
 		for _, change := range changes {
@@ -33,7 +33,7 @@ func setup(t *testing.T, changes ...func(*config.Tenant)) *bench {
 	return &bench{World: w, Reconciler: another(t, w), t: t}
 }
 
-func another(t *testing.T, w *servicetest.World) *Reconciler {
+func another(t testing.TB, w *servicetest.World) *Reconciler {
 	t.Helper()
 	r, err := New(t.Context(), w.Env(ledger.Reconciler), Settings{Addr: "127.0.0.1:0"})
 	require.NoError(t, err)
