@@ -80,7 +80,8 @@ type Leased struct {
 
 // Lease takes effects for sending: their attempt rows are committed when it returns (D3). No effect is leased whose kill switch
 // is closed (D9), whose execute-by has passed, whose former owner reported something that was not read yet (D7), or whose
-// target has another effect in flight, accepted or unknown (R8), or that people can still take back (D14). While a restore stands,
+// target has another effect in flight, accepted or unknown, or one that was and waits to be sent again (R8), or that people can still
+// take back (D14). While a restore stands,
 // what was not looked for yet becomes unknown instead, which is to look for it first (D17).
 func (l *Ledger) Lease(ctx context.Context, req LeaseRequest) ([]Leased, error) {
 	req.Requested = slices.Clone(req.Requested)
@@ -213,6 +214,8 @@ restored as materialized (
     (select 1 from effects o where o.tenant_id = e.tenant_id and o.target_system = e.target_system
         and o.target_record = e.target_record and o.state in ('sending', 'unknown', 'accepted')
         and (o.run_id, o.revision, o.ordinal) <> (e.run_id, e.revision, e.ordinal) limit 1) is null
+    and (e.maybe_sent or (select 1 from effects o where o.tenant_id = e.tenant_id and o.target_system = e.target_system
+        and o.target_record = e.target_record and o.state = 'pending' and o.maybe_sent limit 1) is null)
     and not exists (select from closed s where (s.scope = 'global'
         or s.scope = 'tenant' and s.scope_key = e.tenant_id
         or s.scope = 'action_type' and s.scope_key = e.tenant_id || '/' || e.action_type
