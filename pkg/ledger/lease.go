@@ -114,6 +114,12 @@ func runIDs(keys []EffectKey) []string {
 	return column(keys, func(k EffectKey) string { return k.RunID.String() })
 }
 
+// beginLeaseSQL shares the lock, and has the attempt be on disk when it is committed, and on the synchronous standby's where there is one,
+// whatever the server, the database or the login is set to: were it alone lost in a failover, what it sent would be sent again (D3). That
+// an outcome is lost is harmless, because then it is looked for.
+const beginLeaseSQL = `select pg_advisory_xact_lock_shared($1), set_config('synchronous_commit',
+  case when current_setting('synchronous_commit') = 'remote_apply' then 'remote_apply' else 'on' end, true)`
+
 // candidatesSQL picks and locks rows. Another dispatcher's rows are skipped, not waited for. What was requested and finds no free
 // slot waits for the poll: every effect is due from its insertion. The target's advisory lock makes the next statement's look at the target final.
 const candidatesSQL = `
@@ -150,7 +156,7 @@ order by tenant_id, run_id, revision, ordinal`
 func leaseCandidates(ctx context.Context, tx pgx.Tx, req LeaseRequest) ([]EffectKey, error) {
 	tenants, connectors, free := slotColumns(req.Free)
 	batch := &pgx.Batch{}
-	batch.Queue("select pg_advisory_xact_lock_shared($1)", killSwitchLock)
+	batch.Queue(beginLeaseSQL, killSwitchLock)
 	if len(req.Events) > 0 {
 		batch.Queue(`insert into inbox (consumer, event_id) select $1, event_id from unnest($2::uuid[]) as t(event_id)
 order by event_id on conflict do nothing`, inboxDispatcher, req.Events)

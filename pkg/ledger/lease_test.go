@@ -46,6 +46,24 @@ and switch_epoch = $3 and class is null`, e.RunID, e.Owner, e.Epoch))
 		require.Equal(t, 1, b.Count(`select count(*) from audit_events where run_id = $1 and move = 'lease' and actor = 'dispatcher'`, e.RunID))
 	})
 
+	for set, want := range map[string]string{"off": "on", "local": "on", "remote_write": "on", "on": "on", "remote_apply": "remote_apply"} {
+		t.Run("AttemptIsDurableWhereTheDatabaseIsSetTo_"+set, func(t *testing.T) { // D3
+			t.Parallel()
+			b := ledgertest.New(t)
+			b.Exec(`create table seen (setting text)`)
+			b.Exec(`create function see() returns trigger language plpgsql security definer as $$ begin
+  insert into public.seen values (current_setting('synchronous_commit')); return new; end $$`)
+			b.Exec(`create trigger see before insert on effect_attempts for each row execute function see()`)
+			b.Exec(`do $$ begin execute format('alter database %I set synchronous_commit = ` + set + `', current_database()); end $$`)
+			effects := b.Approved("durable")
+			leased, err := b.Replica(ledger.Dispatcher).Lease(t.Context(), ledger.LeaseRequest{Owner: uuid.New(), Duration: time.Minute,
+				Requested: effects, Free: map[string]int{target: 1}})
+			require.NoError(t, err)
+			require.Len(t, leased, 1)
+			require.Equal(t, want, b.Text(`select setting from seen`))
+		})
+	}
+
 	t.Run("EffectComesWithAllThatSendingNeeds", func(t *testing.T) {
 		t.Parallel()
 		b := shared.For(t)
