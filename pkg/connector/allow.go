@@ -134,14 +134,18 @@ var special = func() []netip.Prefix {
 	var prefixes []netip.Prefix
 	for _, text := range []string{
 		"0.0.0.0/8", "100.64.0.0/10", "192.0.0.0/24", "192.0.2.0/24", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24",
-		"240.0.0.0/4", "64:ff9b::/96", "64:ff9b:1::/48", "100::/64", "2001::/23", "2001:db8::/32", "2002::/16",
+		"192.88.99.0/24", "240.0.0.0/4", "2001::/23", "2001:db8::/32", "2002::/16", "3fff::/20",
 	} {
 		prefixes = append(prefixes, netip.MustParsePrefix(text))
 	}
 	return prefixes
 }()
 
+// global is all of IPv6 that is given out for use on the internet. What lies outside are old and new ways to name something inside,
+// such as IPv4 addresses in IPv6 ones, site-local and translated ones.
+var global = netip.MustParsePrefix("2000::/3")
+
 func isPublic(ip netip.Addr) bool {
-	return ip.IsGlobalUnicast() && !ip.IsPrivate() &&
+	return ip.IsGlobalUnicast() && !ip.IsPrivate() && (ip.Is4() || global.Contains(ip)) &&
 		!slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(ip) })
 }

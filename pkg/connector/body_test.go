@@ -2,6 +2,7 @@ package connector
 
 import (
 	"encoding/json"
+	"strings"
 	"testing"
 	"time"
 
@@ -28,9 +29,18 @@ func TestSuccessByBody(t *testing.T) {
 		want   outcome.Class
 		says   string
 	}{
-		"ItSaysSo":                         {200, `{"ok":true,"ts":"1"}`, outcome.Succeeded, "HTTP 200"},
-		"ItSaysSoWithoutTheID":             {200, `{"ok":true}`, outcome.Ambiguous, "lacks the id"},
-		"ItSaysSoWithAnUnknownCode":        {200, `{"ok":true,"ts":"1","error":"odd"}`, outcome.Ambiguous, "carries an error code"},
+		"ItSaysSo":                        {200, `{"ok":true,"ts":"1"}`, outcome.Succeeded, "HTTP 200"},
+		"ItSaysSoWithoutTheID":            {200, `{"ok":true}`, outcome.Ambiguous, "lacks the id"},
+		"ItSaysSoWithAnUnknownCode":       {200, `{"ok":true,"ts":"1","error":"odd"}`, outcome.Ambiguous, "carries an error code"},
+		"ItSaysSoWithAnErrorThatIsNoCode": {200, `{"ok":true,"ts":"1","error":{"message":"declined"}}`, outcome.Ambiguous, "where its errors are"},
+		"ItSaysSoWithAListOfErrors":       {200, `{"ok":true,"ts":"1","error":["declined"]}`, outcome.Ambiguous, "where its errors are"},
+		"ItSaysSoWithAnErrorThatIsTrue":   {200, `{"ok":true,"ts":"1","error":true}`, outcome.Ambiguous, "where its errors are"},
+		"ItSaysSoWithALongError": {200, `{"ok":true,"ts":"1","error":"` + strings.Repeat("x", maxID+1) + `"}`, outcome.Ambiguous,
+			"where its errors are"},
+		"ItSaysSoWithNoErrors":             {200, `{"ok":true,"ts":"1","error":[]}`, outcome.Succeeded, "HTTP 200"},
+		"ItSaysSoWithANullError":           {200, `{"ok":true,"ts":"1","error":null}`, outcome.Succeeded, "HTTP 200"},
+		"ItSaysSoWithAnEmptyError":         {200, `{"ok":true,"ts":"1","error":""}`, outcome.Succeeded, "HTTP 200"},
+		"ItSaysSoWithoutAnError":           {200, `{"ok":true,"ts":"1","error":false}`, outcome.Succeeded, "HTTP 200"},
 		"ItDoesNotSaySo":                   {200, `{"ok":false,"ts":"1"}`, outcome.Ambiguous, "does not say so at /ok"},
 		"ItSaysNothing":                    {200, `{"ts":"1"}`, outcome.Ambiguous, "does not say so"},
 		"ItSaysSoOfAnotherKind":            {200, `{"ok":"true","ts":"1"}`, outcome.Ambiguous, "does not say so"},

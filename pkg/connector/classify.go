@@ -127,6 +127,8 @@ func (o *operation) receipt(result *Result, a *answer, body canonical.Value, cod
 		fault = fmt.Sprintf("its body cannot be read: %v", bodyErr)
 	case code != "":
 		fault = "it carries an error code" // some providers answer 200 and say "not ok" inside
+	case o.complains(body):
+		fault = "there is something at " + o.declared.ErrorCode + ", where its errors are"
 	case success != "" && result.ExternalID == "":
 		fault = "it lacks the id at " + success
 	default:
@@ -134,6 +136,24 @@ func (o *operation) receipt(result *Result, a *answer, body canonical.Value, cod
 	}
 	result.Class = outcome.Ambiguous
 	result.Detail = detail("%s, but %s", result.Detail, fault)
+}
+
+// complains reports whether the body has anything where errors are: an object, a list or a text too long for a code says that something
+// is wrong as well as a code does. Null, false and what is empty say nothing.
+func (o *operation) complains(body canonical.Value) bool {
+	if o.declared.ErrorCode == "" {
+		return false
+	}
+	found, there := body.Pointer(o.declared.ErrorCode)
+	switch found.Kind() {
+	case canonical.Null:
+		return false
+	case canonical.Bool, canonical.String, canonical.Number:
+		return there && found.Text() != "" && found.Text() != "false"
+	case canonical.Array, canonical.Object:
+		return there && found.Len() > 0
+	}
+	return false
 }
 
 // json reads the body strictly. An error means that it was cut off, too large, empty or not JSON.

@@ -41,10 +41,22 @@ func NewClient(cfg ClientConfig) (*http.Client, error) {
 	}
 	return &http.Client{
 		Timeout: cfg.Timeout,
-		Transport: &http.Transport{
+		Transport: unswitched{&http.Transport{
 			DialContext: dial, TLSClientConfig: cfg.TLS.Clone(), MaxIdleConnsPerHost: 2, IdleConnTimeout: time.Minute,
 			MaxResponseHeaderBytes: maxHeader,
-		},
+		}},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}, nil
+}
+
+// unswitched takes no 101 for an answer: no timeout would end a read of what follows it (see errSwitched).
+type unswitched struct{ *http.Transport }
+
+func (u unswitched) RoundTrip(r *http.Request) (*http.Response, error) {
+	response, err := u.Transport.RoundTrip(r)
+	if err == nil && response.StatusCode == http.StatusSwitchingProtocols {
+		response.Body.Close()
+		return nil, errSwitched
+	}
+	return response, err
 }

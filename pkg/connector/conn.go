@@ -63,6 +63,7 @@ func (a *attempt) admit(c *conn) (first bool, err error) {
 		return true, err
 	}
 	a.on = c
+	c.listen()
 	if !a.state.CompareAndSwap(gating, open) {
 		return true, errEnded
 	}
@@ -90,12 +91,40 @@ type conn struct {
 	net.Conn
 	wire    *meter
 	attempt atomic.Pointer[attempt] // nil lets reads' requests through
+	heard   atomic.Bool             // something was read since listen
+}
+
+// listen begins to wait for an answer. net/http takes what a server has sent beyond its last answer for the next one, where the next
+// request is faster than net/http's own look at it. An answer that was read before it was asked for is no answer.
+func (c *conn) listen() {
+	c.wire.heard.Store(false)
+	c.heard.Store(false)
+}
+
+// answered reports whether anything came since listen. Below TLS as well, since TLS keeps what it has read ahead.
+func (c *conn) answered() bool { return c.heard.Load() && c.wire.heard.Load() }
+
+func (c *conn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	if n > 0 {
+		c.heard.Store(true)
+	}
+	return n, err
 }
 
 // meter counts the bytes that the kernel took, below TLS.
 type meter struct {
 	net.Conn
 	taken atomic.Int64
+	heard atomic.Bool
+}
+
+func (m *meter) Read(b []byte) (int, error) {
+	n, err := m.Conn.Read(b)
+	if n > 0 {
+		m.heard.Store(true)
+	}
+	return n, err
 }
 
 func (m *meter) Write(b []byte) (int, error) {

@@ -133,7 +133,7 @@ func TestConnections(t *testing.T) {
 		var a *attempt
 		sent := true
 		a = &attempt{ctx: t.Context(), gate: func() error { sent, _ = a.finish(); return nil }}
-		_, err := a.admit(new(conn))
+		_, err := a.admit(&conn{wire: new(meter)})
 		require.ErrorIs(t, err, errEnded)
 		require.False(t, sent)
 	})
@@ -211,7 +211,8 @@ func TestAllowList(t *testing.T) {
 		for _, address := range []string{
 			"169.254.169.254:80", "127.0.0.1:443", "10.2.0.1:443", "192.168.1.1:443", "172.16.0.1:443", "100.64.0.1:443", "0.0.0.0:443",
 			"224.0.0.1:443", "[::1]:443", "[::]:443", "[fe80::1%eth0]:443", "[fd00::6]:443", "[::ffff:127.0.0.1]:443",
-			"[64:ff9b::a9fe:a9fe]:80", "nonsense",
+			"[64:ff9b::a9fe:a9fe]:80", "[64:ff9b:1::1]:80", "[100::1]:80", "[::7f00:1]:443", "[::a00:1]:443", "[fec0::1]:443", "[5f00::1]:443",
+			"[3fff::1]:443", "[2002:a00:1::]:443", "[2001::1]:443", "192.88.99.1:443", "255.255.255.255:443", "nonsense",
 		} {
 			require.Error(t, list.checkAddress("api.example.com:443", address), address)
 		}

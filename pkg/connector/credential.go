@@ -1,6 +1,7 @@
 package connector
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
@@ -122,6 +123,51 @@ func (k *Connector) basic(b *config.Basic) (credential, error) {
 		r.Header["Authorization"] = []string{"Basic " + pair}
 		return nil
 	}), nil
+}
+
+// sent are the secrets that the credential has put into a request's header, in the forms in which a system may repeat them: some say
+// "invalid token: …" with all of it, and what they say is kept as an attempt's detail, or an id.
+func (k *Connector) sent(r *http.Request) (secrets []string) {
+	d := k.declared
+	if d.Credential() == "" || d.Signing.Set() { // a signature is no secret
+		return nil
+	}
+	name := "Authorization"
+	if d.HeaderKey != nil {
+		name = http.CanonicalHeaderKey(d.HeaderKey.Header)
+	}
+	value := r.Header.Get(name)
+	if _, password, basic := r.BasicAuth(); basic && d.Basic != nil {
+		secrets = append(secrets, password)
+	}
+	if d.HeaderKey == nil {
+		_, value, _ = strings.Cut(value, " ")
+	}
+	return append(secrets, value)
+}
+
+const (
+	shortestHidden = 6 // a shorter secret would be found in anything
+	hidden         = "(credential)"
+)
+
+// hide takes a secret out of an answer, also where its slashes are escaped.
+func (a *answer) hide(secret string) {
+	if len(secret) < shortestHidden {
+		return
+	}
+	forms := []string{secret}
+	if escaped := strings.ReplaceAll(secret, "/", `\/`); escaped != secret {
+		forms = append(forms, escaped)
+	}
+	for _, form := range forms {
+		a.body = bytes.ReplaceAll(a.body, []byte(form), []byte(hidden))
+		for name, values := range a.header {
+			for i := range values {
+				a.header[name][i] = strings.ReplaceAll(values[i], form, hidden)
+			}
+		}
+	}
 }
 
 func hasControls(text string) bool {

@@ -131,18 +131,38 @@ type answer struct {
 	bodyErr error // the body is cut off, too large or unreadable
 }
 
+// errSwitched: what follows a 101 is not a body but the connection itself, and net/http ends no read of it with its context. Nobody
+// asked for another protocol, so it is not read at all.
+var errSwitched = errors.New("the server speaks another protocol from here on")
+
+var errForeign = errors.New("the server had sent more than its last answer, which is no answer to this request")
+
 // roundTrip sends once and reads the answer. A nil attempt is for requests that only read.
 func (k *Connector) roundTrip(ctx context.Context, r *http.Request, a *attempt) (*answer, error) {
+	var on *conn
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
-		info.Conn.(*conn).attempt.Store(a)
+		on = info.Conn.(*conn)
+		on.attempt.Store(a)
+		on.listen()
 	}}
 	response, err := k.transport.RoundTrip(r.WithContext(httptrace.WithClientTrace(ctx, trace)))
 	if err != nil {
 		return nil, err
 	}
 	defer response.Body.Close()
+	if !on.answered() {
+		_ = on.Close() // the real answer may still come, and must not be the next request's
+		return nil, errForeign
+	}
 	got := &answer{status: response.StatusCode, header: response.Header}
+	if response.StatusCode == http.StatusSwitchingProtocols {
+		got.bodyErr = errSwitched
+		return got, nil
+	}
 	got.body, got.bodyErr = readBody(response, k.maxResponse)
+	for _, secret := range k.sent(r) {
+		got.hide(secret)
+	}
 	return got, nil
 }
 

@@ -38,7 +38,10 @@ func judge(l *config.Lookup, op *Operation, a *answer) LookupResult {
 	seen = fmt.Sprintf("%d of %d match, %s", len(matches), items.Len(), seen)
 	switch len(matches) {
 	case 0:
-		return absent(l, seen)
+		result := absent(l, seen)
+		// What was asked for by reference and gives others was not looked for by it, or is one page of several.
+		result.Conclusive = result.Conclusive && items.Len() == 0
+		return result
 	case 1:
 		return one(l, matches[0], seen)
 	}

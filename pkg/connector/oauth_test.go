@@ -402,6 +402,34 @@ func TestRefreshTokens(t *testing.T) {
 			"who comes when a request is just failing fails with it")
 	})
 
+	// The server has replaced the refresh token and its answer is lost, on a connection that was used before, where net/http would repeat
+	// what it takes for repeatable. Nobody has the new one: it takes a person, and until then nothing is sent.
+	t.Run("ALostAnswerIsAskedForOnceAndSendsNothing", func(t *testing.T) { // DSP-11
+		t.Parallel()
+		i, g, file := newIssuer(t), newGuarded(t, anyToken), tokenFile(t)
+		i.rotates = true
+		k := withOAuth(t, g.url, i, byFile(file))
+		require.Equal(t, outcome.Succeeded, pay(t, k).Class)
+		k.credential.rejected(&http.Request{Header: http.Header{"Authorization": {"Bearer " + k.credential.(*oauth).token.value}}})
+		i.before = func(_ http.ResponseWriter, r *http.Request) {
+			i.before = nil
+			i.ServeHTTP(httptest.NewRecorder(), r)
+			panic(http.ErrAbortHandler)
+		}
+		denied := func() {
+			result := k.Execute(t.Context(), prepare(t, k, "pay"), func() error { t.Error("the gate was asked"); return nil })
+			require.Equal(t, outcome.NotSent, result.Class)
+			require.ErrorIs(t, result.Err, ErrUnavailable)
+			require.NotContains(t, result.Detail, "s3cr3t")
+		}
+		denied()
+		require.Equal(t, 2, i.asked())
+		denied() // with the one that was used
+		require.Equal(t, 3, i.asked())
+		require.NoError(t, os.WriteFile(file, []byte(i.current), 0o600))
+		require.Equal(t, outcome.Succeeded, pay(t, k).Class, "without a restart")
+	})
+
 	t.Run("AnEmptyFileIsNoToken", func(t *testing.T) {
 		t.Parallel()
 		i, g, file := newIssuer(t), newGuarded(t, anyToken), tokenFile(t)

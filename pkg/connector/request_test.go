@@ -93,11 +93,11 @@ func TestPrepare(t *testing.T) {
 		t.Parallel()
 		k := setup(t, func(o *config.Operation) { o.Path = "/x/${target.id}/y?q=${target.id}&n=${target.n}" })
 		op := operationNamed(t, "pay")
-		op.Action = parse(t, `{"target":{"id":"a/../b&c=d?e#f g+h","n":12345678901234567890},"proposed_change":{"amount":1}}`)
+		op.Action = parse(t, `{"target":{"id":"a/..x/b&c=d?e#f g+h","n":12345678901234567890},"proposed_change":{"amount":1}}`)
 		r, err := k.Prepare(t.Context(), op)
 		require.NoError(t, err)
-		require.Equal(t, "https://api.example.com/base/x/a%2F..%2Fb&c=d%3Fe%23f%20g+h/y?"+
-			"q=a%2F..%2Fb%26c%3Dd%3Fe%23f+g%2Bh&n=12345678901234567890", r.URL)
+		require.Equal(t, "https://api.example.com/base/x/a%2F..x%2Fb&c=d%3Fe%23f%20g+h/y?"+
+			"q=a%2F..x%2Fb%26c%3Dd%3Fe%23f+g%2Bh&n=12345678901234567890", r.URL)
 	})
 
 	t.Run("WhatDoesNotFitIsRefused", func(t *testing.T) {
@@ -114,6 +114,10 @@ func TestPrepare(t *testing.T) {
 			{`became ".."`, `{"target":{"id":".."}}`, path("/a/${target.id}")},
 			{`became "."`, `{"target":{"id":"."}}`, path("/${target.id}?x")},
 			{`became ".."`, `{"target":{"id":"."}}`, path("/a/.${target.id}/b")},
+			{"path segment of dots", `{"target":{"id":"../../admin"}}`, path("/a/${target.id}")},
+			{"path segment of dots", `{"target":{"id":"c-1/.."}}`, path("/a/${target.id}")},
+			{"path segment of dots", `{"target":{"id":"c-1\\..\\c-2"}}`, path("/a/${target.id}?x")},
+			{"path segment of dots", `{"target":{"id":"a/./b"}}`, path("/a/${target.id}")},
 			{"body: ${proposed_change.amount} is missing", `{}`, func(*config.Operation) {}},
 			{"is array, which cannot", `{"target":[1]}`, body([]any{map[string]any{"a": "x${target}"}})},
 			{"If-Match: ${current_version} is missing", `{"proposed_change":{"amount":1}}`, func(o *config.Operation) {

@@ -184,6 +184,9 @@ func (t template) renderPath(op *Operation) (string, error) {
 			}
 			if text = url.PathEscape(inserted); query {
 				text = url.QueryEscape(inserted)
+			} else if climbs(inserted) {
+				return "", fmt.Errorf("${%s} has a path segment of dots in it, which servers that unescape before they route take to"+
+					" another place", p.ref.name)
 			}
 		}
 		query = query || strings.Contains(p.text, "?")
@@ -196,6 +199,12 @@ func (t template) renderPath(op *Operation) (string, error) {
 		}
 	}
 	return out.String(), nil
+}
+
+// climbs reports whether a text has "." or ".." between slashes of either kind: escaped, it is one segment to us, and several to some.
+func climbs(text string) bool {
+	segments := strings.FieldsFunc(text, func(r rune) bool { return r == '/' || r == '\\' })
+	return strings.ContainsAny(text, `/\`) && (slices.Contains(segments, ".") || slices.Contains(segments, ".."))
 }
 
 // node is a JSON body with templates in place of some strings.

@@ -106,6 +106,16 @@ type wire struct {
 	received int // bytes read on all connections
 	requests int // whole requests read
 	conns    int
+	open     []net.Conn
+}
+
+// end closes every connection.
+func (w *wire) end() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.open {
+		c.Close()
+	}
 }
 
 func (w *wire) counts() (received, requests, conns int) {
@@ -147,6 +157,7 @@ func listen(t *testing.T, script func(w *wire, c net.Conn, in *bufio.Reader)) *w
 			}
 			w.mu.Lock()
 			w.conns++
+			w.open = append(w.open, c)
 			w.mu.Unlock()
 			running.Go(func() {
 				defer c.Close()

@@ -80,7 +80,8 @@ type Leased struct {
 
 // Lease takes effects for sending: their attempt rows are committed when it returns (D3). No effect is leased whose kill switch
 // is closed (D9), whose execute-by has passed, whose former owner reported something that was not read yet (D7), or whose
-// target has another effect in flight, accepted or unknown (R8), or that people can still take back (D14). While a restore stands,
+// target has another effect in flight, accepted or unknown, or one that was and waits to be sent again (R8), or that people can still
+// take back (D14). While a restore stands,
 // what was not looked for yet becomes unknown instead, which is to look for it first (D17).
 func (l *Ledger) Lease(ctx context.Context, req LeaseRequest) ([]Leased, error) {
 	req.Requested = slices.Clone(req.Requested)
@@ -112,6 +113,12 @@ func (l *Ledger) Lease(ctx context.Context, req LeaseRequest) ([]Leased, error) 
 func runIDs(keys []EffectKey) []string {
 	return column(keys, func(k EffectKey) string { return k.RunID.String() })
 }
+
+// beginLeaseSQL shares the lock, and has the attempt be on disk when it is committed, and on the synchronous standby's where there is one,
+// whatever the server, the database or the login is set to: were it alone lost in a failover, what it sent would be sent again (D3). That
+// an outcome is lost is harmless, because then it is looked for.
+const beginLeaseSQL = `select pg_advisory_xact_lock_shared($1), set_config('synchronous_commit',
+  case when current_setting('synchronous_commit') = 'remote_apply' then 'remote_apply' else 'on' end, true)`
 
 // candidatesSQL picks and locks rows. Another dispatcher's rows are skipped, not waited for. What was requested and finds no free
 // slot waits for the poll: every effect is due from its insertion. The target's advisory lock makes the next statement's look at the target final.
@@ -149,7 +156,7 @@ order by tenant_id, run_id, revision, ordinal`
 func leaseCandidates(ctx context.Context, tx pgx.Tx, req LeaseRequest) ([]EffectKey, error) {
 	tenants, connectors, free := slotColumns(req.Free)
 	batch := &pgx.Batch{}
-	batch.Queue("select pg_advisory_xact_lock_shared($1)", killSwitchLock)
+	batch.Queue(beginLeaseSQL, killSwitchLock)
 	if len(req.Events) > 0 {
 		batch.Queue(`insert into inbox (consumer, event_id) select $1, event_id from unnest($2::uuid[]) as t(event_id)
 order by event_id on conflict do nothing`, inboxDispatcher, req.Events)
@@ -213,6 +220,8 @@ restored as materialized (
     (select 1 from effects o where o.tenant_id = e.tenant_id and o.target_system = e.target_system
         and o.target_record = e.target_record and o.state in ('sending', 'unknown', 'accepted')
         and (o.run_id, o.revision, o.ordinal) <> (e.run_id, e.revision, e.ordinal) limit 1) is null
+    and (e.maybe_sent or (select 1 from effects o where o.tenant_id = e.tenant_id and o.target_system = e.target_system
+        and o.target_record = e.target_record and o.state = 'pending' and o.maybe_sent limit 1) is null)
     and not exists (select from closed s where (s.scope = 'global'
         or s.scope = 'tenant' and s.scope_key = e.tenant_id
         or s.scope = 'action_type' and s.scope_key = e.tenant_id || '/' || e.action_type

@@ -46,6 +46,24 @@ and switch_epoch = $3 and class is null`, e.RunID, e.Owner, e.Epoch))
 		require.Equal(t, 1, b.Count(`select count(*) from audit_events where run_id = $1 and move = 'lease' and actor = 'dispatcher'`, e.RunID))
 	})
 
+	for set, want := range map[string]string{"off": "on", "local": "on", "remote_write": "on", "on": "on", "remote_apply": "remote_apply"} {
+		t.Run("AttemptIsDurableWhereTheDatabaseIsSetTo_"+set, func(t *testing.T) { // D3
+			t.Parallel()
+			b := ledgertest.New(t)
+			b.Exec(`create table seen (setting text)`)
+			b.Exec(`create function see() returns trigger language plpgsql security definer as $$ begin
+  insert into public.seen values (current_setting('synchronous_commit')); return new; end $$`)
+			b.Exec(`create trigger see before insert on effect_attempts for each row execute function see()`)
+			b.Exec(`do $$ begin execute format('alter database %I set synchronous_commit = ` + set + `', current_database()); end $$`)
+			effects := b.Approved("durable")
+			leased, err := b.Replica(ledger.Dispatcher).Lease(t.Context(), ledger.LeaseRequest{Owner: uuid.New(), Duration: time.Minute,
+				Requested: effects, Free: map[string]int{target: 1}})
+			require.NoError(t, err)
+			require.Len(t, leased, 1)
+			require.Equal(t, want, b.Text(`select setting from seen`))
+		})
+	}
+
 	t.Run("EffectComesWithAllThatSendingNeeds", func(t *testing.T) {
 		t.Parallel()
 		b := shared.For(t)
@@ -129,6 +147,20 @@ func TestOneEffectOfATargetAtATime(t *testing.T) { // R8
 	}{
 		"NotWhileItIsSent":    {func(*testing.T, *ledgertest.Bench, ledger.Leased) {}, false},
 		"NotWhileItIsUnknown": {func(t *testing.T, b *ledgertest.Bench, e ledger.Leased) { require.True(t, settle(t, b, e, "lose", 0)) }, false},
+		"NotWhileItWaitsToBeSentAgainUnderItsKey": {func(t *testing.T, b *ledgertest.Bench, e ledger.Leased) {
+			require.True(t, settle(t, b, e, "lose", 0))
+			moved, err := b.Reconciler.Settle(t.Context(), "record_lookups", []ledger.Settlement{{EffectKey: e.EffectKey,
+				Move: "retry_same_key", MaybeSent: true, NextCheck: time.Hour, RunKey: e.RunKey, CorrelationID: e.CorrelationID}})
+			require.NoError(t, err)
+			require.True(t, moved[0])
+		}, false},
+		"WhenItWasProvenAbsent": {func(t *testing.T, b *ledgertest.Bench, e ledger.Leased) {
+			require.True(t, settle(t, b, e, "lose", 0))
+			moved, err := b.Reconciler.Settle(t.Context(), "record_lookups", []ledger.Settlement{{EffectKey: e.EffectKey,
+				Move: "prove_absent", NextCheck: time.Hour, RunKey: e.RunKey, CorrelationID: e.CorrelationID}})
+			require.NoError(t, err)
+			require.True(t, moved[0])
+		}, true},
 		"WhenItIsDone": {func(t *testing.T, b *ledgertest.Bench, e ledger.Leased) {
 			require.True(t, settle(t, b, e, "succeed", 0))
 		}, true},
@@ -136,7 +168,12 @@ func TestOneEffectOfATargetAtATime(t *testing.T) { // R8
 			require.True(t, settle(t, b, e, "refuse", 0))
 		}, true},
 		"WhenItGoesBackToWaiting": {func(t *testing.T, b *ledgertest.Bench, e ledger.Leased) {
-			require.True(t, settle(t, b, e, "retry", time.Hour))
+			s := succeed(e, "")
+			s.Move, s.NextCheck, s.MaybeSent = "retry", time.Hour, false
+			s.Outcome.Class, s.Outcome.Sent = "not_sent", false
+			moved, err := b.Dispatcher.Settle(t.Context(), "record_outcomes", []ledger.Settlement{s})
+			require.NoError(t, err)
+			require.True(t, moved[0])
 		}, true},
 		"WhenItWasFoundOut": {func(t *testing.T, b *ledgertest.Bench, e ledger.Leased) {
 			require.True(t, settle(t, b, e, "lose", 0))
@@ -160,6 +197,23 @@ func TestOneEffectOfATargetAtATime(t *testing.T) { // R8
 			}
 		})
 	}
+
+	t.Run("SeveralThatMayHaveBeenSentDoNotWaitForEachOther", func(t *testing.T) { // as after a restore
+		t.Parallel()
+		b := shared.For(t)
+		effects := sameTarget(b, "doubted", "doubted-1", "doubted-2", "doubted-new")
+		for _, e := range effects[:2] {
+			b.Exec(`update effects set maybe_sent = true, first_sent_at = clock_timestamp() where run_id = $1`, e.RunID)
+		}
+		for range effects[:2] {
+			require.Empty(t, b.Lease(time.Minute, effects[2]))
+			leased := b.Lease(time.Minute, effects...)
+			require.Len(t, leased, 1)
+			require.NotEqual(t, effects[2], leased[0].EffectKey)
+			require.True(t, settle(t, b, leased[0], "succeed", 0))
+		}
+		require.Len(t, b.Lease(time.Minute, effects[2]), 1)
+	})
 
 	t.Run("OneOfABatchIsLeased", func(t *testing.T) {
 		t.Parallel()

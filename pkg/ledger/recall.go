@@ -68,7 +68,8 @@ from moved m join recalls rc on rc.recall_id = $1 and rc.tenant_id = m.tenant_id
 with due as materialized (
   select e.tenant_id, e.run_id, e.revision, e.ordinal from recalls rc join effects e using (tenant_id)
   join intents n using (tenant_id, run_id, intent_hash)
-  where rc.recall_id = $1 and rc.tenant_id = $2 and rc.lifted_at is null and e.open and e.state = $3 and ` + coversSQL("rc") + `
+  where rc.recall_id = $1 and rc.tenant_id = $2 and rc.lifted_at is null and e.open and e.state = $3 and not e.maybe_sent
+    and ` + coversSQL("rc") + `
   order by e.tenant_id, e.run_id, e.revision, e.ordinal limit $4 for no key update of e skip locked
 )` + movedSQL
 
@@ -131,7 +132,8 @@ func orNull(t time.Time) *time.Time {
 }
 
 // HoldRecalled holds up to limit of the effects that wait to be sent and that a standing recall covers, and returns how many it held.
-// One that may have been sent before stays marked so.
+// One that may have been sent before is not held, where nobody would look for it any more: it stays open, and the dispatcher sends it no
+// more and has it looked for (D6).
 func (l *Ledger) HoldRecalled(ctx context.Context, tenant string, recall uuid.UUID, limit int) (int, error) {
 	move := effectMove("recall")
 	return l.recall(ctx, holdRecalledSQL, recall, tenant, move.From[0], limit, move.To, HoldRecalled, move.Name)

@@ -78,7 +78,11 @@ func (d *Dispatcher) attempt(ctx context.Context, a *attempt) (s ledger.Settleme
 	if err != nil {
 		return d.hold(a, err)
 	}
-	if a.Recalled != "" {
+	switch {
+	case a.Recalled != "" && a.MaybeSent: // held, it would be looked for no more (D6)
+		return d.follow(a, connector.Result{Class: outcome.NotSent,
+			Detail: "its draft was recalled by " + a.Recalled + "; it may have been sent before, and is looked for"})
+	case a.Recalled != "":
 		return d.recalled(a)
 	}
 	declared, found := a.target.conn.Declared(a.Operation)

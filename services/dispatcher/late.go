@@ -52,7 +52,10 @@ func (d *Dispatcher) storeLate(ctx context.Context, w *words) error {
 		return err
 	}
 	stored, err := d.outcomes.Do(ctx, settlement)
-	if err = errors.Join(err, stored.err); err != nil || !last || settlement.Outcome == nil {
+	if err = errors.Join(err, stored.err); err == nil && !stored.moved && settlement.Outcome != nil {
+		d.contradicted(ctx, settlement.EffectKey, *settlement.Outcome)
+	}
+	if err != nil || !last || settlement.Outcome == nil {
 		return err
 	}
 	// A token that was made up names no attempt, and nothing was stored.

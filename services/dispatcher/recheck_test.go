@@ -309,3 +309,25 @@ func TestRecalled(t *testing.T) {
 	require.Equal(t, ledger.EffectCompleted, b.Look("k").State)
 	require.Len(t, b.Writes("k"), 1)
 }
+
+// TestRecalledAfterItMayHaveBeenSent is D16 with D6: what may have been sent is sent no more, and is still looked for, because what is
+// held is not.
+func TestRecalledAfterItMayHaveBeenSent(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Fault(sandbox.Match{Operation: sandbox.Update, Nth: 1}, sandbox.Fault{Kind: sandbox.AcceptThenReset})
+	b.Authorize(b.Contact("k"))
+	b.maybeSent("k") // and waits to be sent again under its key
+	r := ledger.Recall{ID: uuid.New(), TenantID: "demo", WorkflowVersion: "crm-enrichment@3", By: "olga", Reason: "it invents cities"}
+	require.NoError(t, b.Operator.StartRecall(t.Context(), r))
+	n, err := b.Operator.HoldRecalled(t.Context(), r.TenantID, r.ID, 10)
+	require.NoError(t, err)
+	require.Zero(t, n)
+	b.request()
+	e := b.Look("k")
+	require.Equal(t, ledger.EffectUnknown, e.State)
+	require.True(t, e.MaybeSent)
+	require.Equal(t, string(outcome.NotSent), b.Attempts("k")[1].Class)
+	require.Contains(t, b.Attempts("k")[1].Detail, "its draft was recalled by olga: it invents cities")
+	require.Len(t, b.Writes("k"), 1)
+}

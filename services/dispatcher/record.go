@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/holdpoint/holdpoint/pkg/ledger"
+	"github.com/holdpoint/holdpoint/pkg/outcome"
 )
 
 // recordPause is how long an outcome waits in memory between two tries to store it.
@@ -34,6 +35,7 @@ func (d *Dispatcher) record(ctx context.Context, a *attempt, s ledger.Settlement
 			if !stored.moved {
 				d.env.Log.Warn("an outcome came after the effect had been taken from this attempt; it was recorded",
 					"operation", a.OperationID(), "attempt", a.Attempt, "class", told.Class)
+				d.contradicted(ctx, a.EffectKey, told)
 			}
 			return nil
 		case !errors.Is(err, ledger.ErrUnavailable) && !errors.Is(err, ledger.ErrOverloaded), !d.waitToRecord():
@@ -42,6 +44,25 @@ func (d *Dispatcher) record(ctx context.Context, a *attempt, s ledger.Settlement
 				"external_id", told.ExternalID, "error", err)
 			return err
 		}
+	}
+}
+
+// contradicted tells of a write that is there although its effect has ended without: an operator gave it up, or its provider reported it
+// as failed. Nothing moves what has ended, so nobody would hear of it otherwise.
+func (d *Dispatcher) contradicted(ctx context.Context, key ledger.EffectKey, told ledger.AttemptOutcome) {
+	if class := outcome.Class(told.Class); class != outcome.Succeeded && class != outcome.Accepted {
+		return
+	}
+	open, err := d.env.Ledger.Open(ctx, []ledger.EffectKey{key})
+	if err != nil || len(open) == 0 {
+		d.env.Log.Error("whether a late outcome contradicts what is known could not be read", "operation", key.OperationID(),
+			"attempt", told.Attempt, "class", told.Class, "external_id", told.ExternalID, "error", err)
+		return
+	}
+	if state := open[0].State; state == ledger.EffectFailed || state == ledger.EffectCancelled {
+		d.env.Log.Error("the provider has what was told as not done; an operator must look", "operation", key.OperationID(),
+			"tenant", key.TenantID, "connector", open[0].Connector, "state", state, "attempt", told.Attempt, "class", told.Class,
+			"external_id", told.ExternalID)
 	}
 }
 

@@ -293,3 +293,27 @@ func TestLateOutcome(t *testing.T) {
 	b.again()
 	require.Len(t, b.Attempts("k"), 1)
 }
+
+// TestLateSuccessOfWhatHasEnded is D7: the write is there, and the effect was given up meanwhile. What has ended stays so, and somebody
+// is told.
+func TestLateSuccessOfWhatHasEnded(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	b.Authorize(b.Contact("k"))
+	id := b.Fault(updates, sandbox.Fault{Kind: sandbox.Delay, Duration: ms(500)})
+	b.take()
+	require.NoError(t, b.Sandbox.AwaitFault(t.Context(), id, 1))
+	e := b.Look("k")
+	b.Settle(b.Reconciler, "record_lookups", ledger.Settlement{EffectKey: e.EffectKey, Move: "expire_lease",
+		Attempt: e.Attempt, Owner: e.Owner, MaybeSent: true})
+	b.Settle(b.Operator, "resolve", ledger.Settlement{EffectKey: e.EffectKey, Move: "give_up", Actor: "ann", RunKey: e.RunKey,
+		CorrelationID: e.CorrelationID})
+	b.inFlight.Wait()
+
+	require.Equal(t, ledger.EffectFailed, b.Look("k").State)
+	first := b.Attempts("k")[0]
+	require.Equal(t, string(outcome.Succeeded), first.Class)
+	require.Equal(t, b.Writes("k")[0].UpdateID, first.ExternalID)
+	require.Len(t, b.alerts("k"), 1)
+	require.Contains(t, b.alerts("k")[0], first.ExternalID)
+}

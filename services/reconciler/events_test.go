@@ -238,6 +238,37 @@ func TestProviderEvents(t *testing.T) {
 		alerted(b, id+"-2")
 	})
 
+	// In all orders, each twice, two at a time, over two replicas: the end is the same.
+	for n, order := range [][]string{{"processing", "succeeded", "refunded"}, {"processing", "refunded", "succeeded"},
+		{"succeeded", "processing", "refunded"}, {"succeeded", "refunded", "processing"}, {"refunded", "processing", "succeeded"},
+		{"refunded", "succeeded", "processing"}} {
+		run(fmt.Sprint("InWhicheverOrderTheEndIsTheSame_", n), func(b *bench, key, id string) { // REC-02
+			b.accepted(key)
+			other := b.forCase(b.t)
+			for _, status := range order {
+				for range 2 {
+					var two sync.WaitGroup
+					for _, replica := range []*bench{b, other} {
+						two.Go(func() {
+							replica.deliver(key, told{id: id + status, status: status, external: "re_6"})
+							replica.apply()
+						})
+					}
+					two.Wait()
+				}
+			}
+			b.Eventually(func() bool {
+				b.Exec(`update provider_events set next_at = clock_timestamp() where state = 'waiting'`)
+				b.apply()
+				return b.Count(`select count(*) from provider_events where provider_event_id like $1 and state in ('applied', 'ignored')`,
+					id+"%") == len(order)
+			}, "all events are settled")
+			completedOnce(b, key, "report_success")
+			require.Equal(b.t, "re_6", b.Look(key).ExternalID)
+			require.Equal(b.t, 1, b.Count(`select count(*) from provider_events where provider_event_id like $1 and state = 'applied'`, id+"%"))
+		})
+	}
+
 	run("SuccessAfterSuccessIsIgnored", func(b *bench, key, id string) {
 		b.accepted(key)
 		b.hear(key, told{id: id, status: "succeeded"})
