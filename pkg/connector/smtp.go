@@ -21,6 +21,7 @@ import (
 //	AUTH                                  5yz                                                  unauthorized
 //	MAIL, RCPT, DATA                      5yz, 4yz; 530, 534, 535, 538                         refused, rejected_busy; unauthorized
 //	the message, up to its last dot       cut: the server must drop it (RFC 5321, 4.1.1.10)    not_sent
+//	                                      the server speaks: 5yz, 4yz; anything else           refused, rejected_busy; not_sent
 //	the answer to the dot                 2yz, 4yz, 5yz                                        succeeded, rejected_busy, refused
 //	                                      none, or nonsense                                    ambiguous
 //

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/textproto"
 	"os"
 	"strings"
 	"time"
@@ -120,11 +121,34 @@ func (s *session) message(ctx context.Context, body []byte, gate func() error) (
 	if err := s.write(stuffed(body)); err != nil {
 		return sent, unavailable("the message, before its end", err)
 	}
+	if failed := s.interrupted(deadline); failed != nil {
+		return sent, failed
+	}
 	before := s.wire.taken.Load()
 	if err := s.write([]byte(".\r\n")); err != nil && s.wire.taken.Load() == before {
 		return sent, unavailable("the message, before its end", err)
 	}
 	return time.Now(), nil
+}
+
+// interrupted is what the server has said while it was given the message, nil where it was silent as it should be: its word would be
+// taken for the answer to the dot. It may have had enough; either way the message has no end, and was not sent.
+func (s *session) interrupted(deadline time.Time) *Result {
+	_ = s.wire.SetReadDeadline(time.Now().Add(time.Millisecond))
+	_, err := s.Text.R.Peek(1)
+	_ = s.wire.SetReadDeadline(deadline)
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return nil
+	}
+	const stage = "the message, before its end"
+	if err != nil {
+		return unavailable(stage, err)
+	}
+	code, text, err := s.Text.ReadResponse(0)
+	if err != nil {
+		return unavailable(stage, fmt.Errorf("%w: %w", errUnasked, err))
+	}
+	return refusal(stage, &textproto.Error{Code: code, Msg: text})
 }
 
 func (s *session) write(text []byte) error {

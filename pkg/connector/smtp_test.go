@@ -1,9 +1,11 @@
 package connector
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"strings"
@@ -187,6 +189,45 @@ func TestMailEnd(t *testing.T) {
 		require.ErrorIs(t, result.Err, errUnasked)
 		require.Empty(t, o.taken())
 	})
+
+	for said, class := range map[string]outcome.Class{"250 taken already": outcome.NotSent, "552 too much": outcome.Refused,
+		"421 going down": outcome.RejectedBusy, "nonsense": outcome.NotSent, "": outcome.NotSent} {
+		t.Run("AServerThatSpeaksWhileItIsGivenTheMessageIsNotGivenItsEnd_"+said, func(t *testing.T) {
+			t.Parallel()
+			asking, spoken := make(chan struct{}), make(chan struct{})
+			var after []byte
+			w := listen(t, func(_ *wire, c net.Conn, in *bufio.Reader) {
+				io.WriteString(c, "220 office.test\r\n")
+				for {
+					line, err := in.ReadString('\n')
+					if err != nil {
+						return
+					}
+					if !strings.HasPrefix(line, "DATA") {
+						io.WriteString(c, "250 ok\r\n")
+						continue
+					}
+					io.WriteString(c, "354 go on\r\n")
+					<-asking
+					if said == "" {
+						c.(*net.TCPConn).CloseWrite()
+					} else {
+						io.WriteString(c, said+"\r\n")
+					}
+					close(spoken)
+					after, _ = io.ReadAll(in)
+					return
+				}
+			})
+			m := mailer(t, &office{addr: strings.TrimPrefix(w.url, "http://")})
+			result := m.Execute(t.Context(), m.letter(t, toRita), func() error { close(asking); <-spoken; return nil })
+			require.Equal(t, class, result.Class, result.Detail)
+			require.False(t, result.Sent)
+			w.end()
+			w.done()
+			require.NotContains(t, string(after), "\r\n.\r\n")
+		})
+	}
 
 	t.Run("WhatTheServerSaysIsBounded", func(t *testing.T) {
 		t.Parallel()

@@ -107,7 +107,11 @@ type wire struct {
 	requests int // whole requests read
 	conns    int
 	open     []net.Conn
+	scripts  sync.WaitGroup
 }
+
+// done waits until all connections are over.
+func (w *wire) done() { w.scripts.Wait() }
 
 // end closes every connection.
 func (w *wire) end() {
@@ -148,6 +152,7 @@ func listen(t *testing.T, script func(w *wire, c net.Conn, in *bufio.Reader)) *w
 	t.Cleanup(func() {
 		listener.Close()
 		running.Wait()
+		w.done()
 	})
 	running.Go(func() {
 		for {
@@ -159,7 +164,7 @@ func listen(t *testing.T, script func(w *wire, c net.Conn, in *bufio.Reader)) *w
 			w.conns++
 			w.open = append(w.open, c)
 			w.mu.Unlock()
-			running.Go(func() {
+			w.scripts.Go(func() {
 				defer c.Close()
 				script(w, c, bufio.NewReader(&counted{c, w}))
 			})
