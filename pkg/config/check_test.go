@@ -27,7 +27,7 @@ func TestChecks(t *testing.T) {
 		t.Helper()
 		cfg, err := w.load()
 		require.NoError(t, err)
-		return cfg, cfg.Tenants[0].OperationOf("sandbox-crm", "update_contact"), cfg.Tenants[0].OperationOf("sandbox-payments", "create_refund")
+		return cfg, cfg.Tenants[0].Operation("sandbox-crm", "update_contact"), cfg.Tenants[0].Operation("sandbox-payments", "create_refund")
 	}
 	messages := func(cfg *config.Config) string {
 		var all []string
@@ -64,7 +64,7 @@ func TestChecks(t *testing.T) {
 		require.False(t, update.Conditional.Counts())
 		require.Equal(t, "If-Match", update.Conditional.Header, "the version is sent all the same")
 		require.NotNil(t, update.Read)
-		require.False(t, cfg.Tenants[0].OperationOf("warehouse", "reserve_stock").IdempotentCreate())
+		require.False(t, cfg.Tenants[0].Operation("warehouse", "reserve_stock").IdempotentCreate())
 		require.Len(t, cfg.Warnings, 3)
 		require.Contains(t, messages(cfg), "tenants/demo/connectors.yaml:95:9: what operation create_refund of sandbox-payments declares of "+
 			"replay, lookup, conclusive is not counted, because checks.yaml has no check of it; until then it is taken for not declared. "+
@@ -122,13 +122,13 @@ func TestChecks(t *testing.T) {
 
 		cfg, err := config.LoadDeclared(w.fs, w.getenv)
 		require.NoError(t, err, "what checks it must be able to read it")
-		require.True(t, cfg.Tenants[0].OperationOf("sandbox-payments", "create_refund").IdempotentCreate())
+		require.True(t, cfg.Tenants[0].Operation("sandbox-payments", "create_refund").IdempotentCreate())
 	})
 
 	t.Run("AnAttestationCountsAsOne", func(t *testing.T) {
 		t.Parallel()
 		cfg, _, _ := load(t, setup(t))
-		op := cfg.Tenants[0].OperationOf("warehouse", "reserve_stock")
+		op := cfg.Tenants[0].Operation("warehouse", "reserve_stock")
 		require.True(t, op.IdempotentCreate())
 		require.Len(t, op.Standing.Claims, 1)
 		require.Equal(t, config.GroundAttested, op.Standing.Claims[0].Ground)
@@ -181,7 +181,7 @@ func TestAgeOfChecks(t *testing.T) {
 		t.Helper()
 		cfg, err := config.LoadAt(w.fs, w.getenv, now)
 		require.NoError(t, err)
-		op := cfg.Tenants[0].OperationOf("sandbox-payments", "create_refund")
+		op := cfg.Tenants[0].Operation("sandbox-payments", "create_refund")
 		return op.IdempotentCreate(), len(cfg.Warnings)
 	}
 

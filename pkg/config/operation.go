@@ -20,7 +20,7 @@ func readOperations(o *object, read func(part *object) *Operation) []*Operation 
 		op := read(part)
 		op.Name, op.Kind = part.id("name", word), part.oneOf("kind", kinds...)
 		op.KeyWindow, op.KeyMargin = part.optDuration("key_window"), part.optDuration("key_margin")
-		op.Replays = part.optFlag("replays")
+		op.Replays, op.InOrder = part.optFlag("replays"), part.optFlag("in_order")
 		checkKeyProfile(part, op)
 		unique(seen, part, "name", op.Name)
 		part.close()

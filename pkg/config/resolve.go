@@ -44,16 +44,6 @@ func (d *declared) readKillSwitch(o *object) (k KillSwitch) {
 // killSwitchPlace finds the place of the tenant's kill_switch.
 type killSwitchPlace struct{}
 
-// OperationOf is an operation of a connector, nil where the tenant declares none of that name.
-func (t *Tenant) OperationOf(connector, name string) *Operation {
-	for _, c := range t.Connectors {
-		if c.ID == connector {
-			return c.operation(name)
-		}
-	}
-	return nil
-}
-
 // resolveOf is what holds where nothing is declared: what cannot be undone is sent again by two people alone.
 func resolveOf(a *Action) Resolve {
 	return Resolve{SecondPerson: !a.Reversible, AlertAfter: defaultAlertAfter}

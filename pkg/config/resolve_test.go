@@ -48,9 +48,9 @@ func TestResolve(t *testing.T) { // R6, R9
 	t.Run("AnOperationIsFoundByItsConnectorAndName", func(t *testing.T) {
 		t.Parallel()
 		tenant := read(t, written)
-		require.Equal(t, "create_refund", tenant.OperationOf("sandbox-payments", "create_refund").Name)
-		require.Nil(t, tenant.OperationOf("sandbox-payments", "none"))
-		require.Nil(t, tenant.OperationOf("none", "create_refund"))
+		require.Equal(t, "create_refund", tenant.Operation("sandbox-payments", "create_refund").Name)
+		require.Nil(t, tenant.Operation("sandbox-payments", "none"))
+		require.Nil(t, tenant.Operation("none", "create_refund"))
 	})
 
 	requireRefusals(t, []refusal{

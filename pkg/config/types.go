@@ -345,6 +345,7 @@ type Operation struct {
 	KeyWindow         time.Duration // how long the provider remembers a key
 	KeyMargin         time.Duration // taken off KeyWindow before a same-key retry
 	Replays           bool          // the provider answers a repeated key with the first result
+	InOrder           bool          // of one target, what was authorized first is settled before the next is sent
 	Conditional       *Conditional
 	Success           Success
 	Refused           []int    // statuses that are final refusals; empty is 400, 404, 410, 422

@@ -232,10 +232,11 @@ func evidenceOf(tree canonical.Value) (all []Evidence) {
 	return all
 }
 
-// Effect is the write that the action asks for.
-func (s *Snapshot) Effect() ledger.EffectRequest {
+// Effect is the write that the action asks for, by what its tenant declares of the operation.
+func (s *Snapshot) Effect(t *config.Tenant) ledger.EffectRequest {
+	op := t.Operation(s.Connector, s.Operation)
 	return ledger.EffectRequest{ActionType: s.ActionType, Connector: s.Connector, Operation: s.Operation, TargetSystem: s.TargetSystem,
-		TargetRecord: s.TargetRecord, Stage: s.Stage}
+		TargetRecord: s.TargetRecord, Stage: s.Stage, InOrder: op != nil && op.InOrder}
 }
 
 // at is the text at a pointer, or "" where there is none.

@@ -206,7 +206,7 @@ func TestPlans(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, "2", second.CurrentVersion)
 		require.Equal(t, ledger.EffectRequest{ActionType: "crm.contact.update", Connector: "sandbox-crm", Operation: "update_contact",
-			TargetSystem: "crm", TargetRecord: "b", Stage: 2}, second.Effect())
+			TargetSystem: "crm", TargetRecord: "b", Stage: 2}, second.Effect(&config.Tenant{}))
 		_, err = intent.ReadAction(built.Canonical, built.Hash, 5)
 		require.ErrorContains(t, err, "it has 4 actions and none of ordinal 5")
 	})

@@ -104,6 +104,8 @@ type EffectRequest struct {
 	Connector, Operation       string
 	TargetSystem, TargetRecord string
 	Stage                      int // in which it goes out; 0 is 1 (D10)
+	// InOrder has it wait for what was authorized before it for the same target, and likewise in order, until that has ended.
+	InOrder bool
 }
 
 // inboxConsumer numbers the consumers in the inbox. The numbers are stored and never change.

@@ -27,11 +27,11 @@ with active as materialized (
   from unnest($1::uuid[], $2::text[], $3::uuid[], $4::bytea[], $5::int[], $6::uuid[], $7::text[], $8::text[], $9::bytea[],
     $10::jsonb[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::uuid[], $17::uuid[], $18::float8[],
     $19::float8[], $20::jsonb[], $21::text[], $22::text[], $23::text[], $24::text[], $25::text[], $26::uuid[], $27::text[],
-    $28::text[], $29::bytea[], $30::text[], $31::text[], $34::float8[], $36::float8[], $37::int[], $38::int[], $39::text[])
+    $28::text[], $29::bytea[], $30::text[], $31::text[], $34::float8[], $36::float8[], $37::int[], $38::int[], $39::text[], $40::bool[])
   as i(inbox_event, tenant_id, run_id, intent_hash, revision, decision_id, route, policy_version, inputs_hash, reasons, move,
     from_state, to_state, outcome, summary, authorization_id, approval_id, decide_seconds, execute_seconds, audience, action_type,
     connector, operation, target_system, target_record, event_id, stream, subject, event, correlation_id, operation_id,
-    window_seconds, revise_seconds, stage, actions, effect_type)
+    window_seconds, revise_seconds, stage, actions, effect_type, in_order)
   cross join lateral (
     select r.state, r.intent_revision, r.revise_by, r.source from runs r where r.tenant_id = i.tenant_id and r.run_id = i.run_id for no key update
   ) r
@@ -60,12 +60,13 @@ with active as materialized (
   from locked where may and authorization_id is not null
 ), requested as (
   insert into effects (tenant_id, run_id, revision, ordinal, intent_hash, authorization_id, operation_id, action_type, connector,
-    operation, target_system, target_record, execute_by, next_check_at, cancel_until, not_before, stage, actions)
+    operation, target_system, target_record, execute_by, next_check_at, cancel_until, not_before, stage, actions, ordered_at)
   select tenant_id, run_id, revision, 1, intent_hash, authorization_id, operation_id, effect_type, connector, operation,
     target_system, target_record, now + make_interval(secs => execute_seconds + window_seconds),
     now + make_interval(secs => case when window_seconds > 0 then window_seconds + $35 else 0 end),
     case when window_seconds > 0 then now + make_interval(secs => window_seconds) end,
-    case when window_seconds > 0 then now + make_interval(secs => window_seconds + $35) end, stage, actions
+    case when window_seconds > 0 then now + make_interval(secs => window_seconds + $35) end, stage, actions,
+    case when in_order then transaction_timestamp() end
   from locked where may and authorization_id is not null
 ), asked as (
   insert into approvals (tenant_id, run_id, intent_hash, approval_id, action_type, audience, reasons, correlation_id, decide_by,
@@ -139,6 +140,7 @@ func decideArgs(batch []*decision) []any {
 		column(batch, func(d *decision) int32 { return d.Effects[0].stage() }),
 		column(batch, func(d *decision) int32 { return int32(len(d.Effects)) }),
 		column(batch, func(d *decision) string { return cmp.Or(d.Effects[0].ActionType, d.Intent.ActionType) }),
+		column(batch, func(d *decision) bool { return d.Effects[0].InOrder }),
 	}
 }
 

@@ -18,14 +18,14 @@ func (e EffectRequest) stage() int32 { return int32(max(e.Stage, 1)) }
 // for its stage is not looked at meanwhile, so that however much waits takes nothing from what can go.
 const requestSQL = `
 insert into effects (tenant_id, run_id, revision, ordinal, intent_hash, authorization_id, operation_id, action_type, connector, operation,
-  target_system, target_record, execute_by, next_check_at, cancel_until, not_before, stage, actions)
+  target_system, target_record, execute_by, next_check_at, cancel_until, not_before, stage, actions, ordered_at)
 select e.tenant_id, e.run_id, e.revision, i.ordinal, e.intent_hash, e.authorization_id,
   'op1-' || e.run_id::text || '-' || e.revision || '-' || i.ordinal, i.action_type, i.connector, i.operation, i.target_system,
   i.target_record, e.execute_by, e.next_check_at
     + case when i.stage > least(e.stage, min(i.stage) over (partition by i.run_id, i.tenant_id)) then interval '1 hour' else interval '0' end,
-  e.cancel_until, e.not_before, i.stage, e.actions
-from unnest($1::text[], $2::uuid[], $3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::int[])
-  as i(tenant_id, run_id, revision, ordinal, action_type, connector, operation, target_system, target_record, stage)
+  e.cancel_until, e.not_before, i.stage, e.actions, case when i.in_order then transaction_timestamp() end
+from unnest($1::text[], $2::uuid[], $3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::int[], $11::bool[])
+  as i(tenant_id, run_id, revision, ordinal, action_type, connector, operation, target_system, target_record, stage, in_order)
 join effects e on e.run_id = i.run_id and e.tenant_id = i.tenant_id and e.revision = i.revision and e.ordinal = 1
 order by i.run_id, i.tenant_id, i.ordinal
 on conflict do nothing`
@@ -74,7 +74,7 @@ func requestMore(ctx context.Context, tx pgx.Tx, batch []*decision, moved []uuid
 		column(effects, func(e EffectRequest) string { return e.Operation }),
 		column(effects, func(e EffectRequest) string { return e.TargetSystem }),
 		column(effects, func(e EffectRequest) string { return e.TargetRecord }),
-		column(effects, EffectRequest.stage))...)
+		column(effects, EffectRequest.stage), column(effects, func(e EffectRequest) bool { return e.InOrder }))...)
 	return err
 }
 

@@ -120,6 +120,12 @@ func runIDs(keys []EffectKey) []string {
 const beginLeaseSQL = `select pg_advisory_xact_lock_shared($1), set_config('synchronous_commit',
   case when current_setting('synchronous_commit') = 'remote_apply' then 'remote_apply' else 'on' end, true)`
 
+// behindSQL is whether an effect e has to wait for another of its target, because both are in order and the other comes before it. It is
+// asked only of what is in order.
+const behindSQL = `(e.ordered_at is not null and exists (select from effects o where o.open and o.ordered_at is not null
+  and o.tenant_id = e.tenant_id and o.target_system = e.target_system and o.target_record = e.target_record
+  and (o.ordered_at, o.run_id, o.revision, o.stage, o.ordinal) < (e.ordered_at, e.run_id, e.revision, e.stage, e.ordinal)))`
+
 // candidatesSQL picks and locks rows. Another dispatcher's rows are skipped, not waited for. What was requested and finds no free
 // slot waits for the poll: every effect is due from its insertion. The target's advisory lock makes the next statement's look at the target final.
 const candidatesSQL = `
@@ -138,7 +144,7 @@ with requested as materialized (
   select d.* from slots c cross join lateral (
     select e.tenant_id, e.run_id, e.revision, e.ordinal, e.connector, e.target_system, e.target_record, 1 as rank from effects e
     where $9 and e.connector = c.connector and e.tenant_id = c.tenant_id and e.open and e.state = ($5::text[])[1]
-      and e.next_check_at <= statement_timestamp()
+      and e.next_check_at <= statement_timestamp() and not ` + behindSQL + `
     order by e.next_check_at limit c.free
     for no key update of e skip locked
   ) d
@@ -201,7 +207,8 @@ func slotColumns(slots map[string]int) (tenants, connectors []string, free []int
 
 // leaseSQL moves the candidates that may be sent. It is a statement of its own, so that it sees every switch closed and every
 // effect moved before the locks were granted. What may not be sent now is looked at again in a second. What waits for its stage is woken by
-// the move that its stage comes with, and looked at once an hour whatever happens; after a restore it is looked for without waiting.
+// the move that its stage comes with, and looked at once an hour whatever happens; after a restore it is looked for without waiting. What
+// is behind another stays due, and is found when the other has ended.
 const leaseSQL = `
 with input as materialized (
   select * from unnest($1::text[], $2::uuid[], $3::int[], $4::int[]) with ordinality as i(tenant_id, run_id, revision, ordinal, ord)
@@ -231,16 +238,16 @@ restored as materialized (
     and (select seq from database_mark) >= $10 as ok,
     e.stage > 1 and exists (select from effects b where b.tenant_id = e.tenant_id and b.run_id = e.run_id and b.revision = e.revision
       and b.stage < e.stage and b.state <> 'completed') as waits, -- for its stage (D10)
+    ` + behindSQL + ` as behind,
     exists (select from restored r where r.restore_id is distinct from e.restore_id) as unasked
   from input i cross join clock c cross join lateral (
     select * from effects e
     where e.tenant_id = i.tenant_id and e.run_id = i.run_id and e.revision = i.revision and e.ordinal = i.ordinal limit 1
   ) e
 ), checked as materialized (
-  select tenant_id, run_id, revision, ordinal, unasked, waits and not unasked as waits, ok and (unasked or not waits)
-    and row_number() over (partition by tenant_id, target_system, target_record, ok and (unasked or not waits) order by created_at, ord) = 1
-      as ok
-  from sendable
+  select tenant_id, run_id, revision, ordinal, unasked, waits, behind,
+    go and row_number() over (partition by tenant_id, target_system, target_record, go order by created_at, ord) = 1 as ok
+  from (select *, ok and (unasked or not waits and not behind) as go from sendable) s
 ), leased as (
   update effects e set state = $5, lease_owner = $6, lease_expires_at = c.now + make_interval(secs => $7),
     next_check_at = c.now + make_interval(secs => $7),
@@ -257,9 +264,9 @@ restored as materialized (
     and e.state = any($8)
   returning e.tenant_id, e.run_id, e.revision, e.ordinal, r.restore_id
 ), postponed as (
-  update effects e set next_check_at = c.now + case when k.waits then interval '1 hour' else interval '1 second' end
+  update effects e set next_check_at = c.now + case when k.waits and not k.unasked then interval '1 hour' else interval '1 second' end
   from checked k cross join clock c
-  where not k.ok and e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.revision and e.ordinal = k.ordinal
+  where not k.ok and (k.waits or k.unasked or not k.behind) and e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.revision and e.ordinal = k.ordinal
 ), attempts as (
   insert into effect_attempts (tenant_id, run_id, revision, ordinal, attempt, owner, switch_epoch, started_at)
   select tenant_id, run_id, revision, ordinal, l.attempts, $6, p.epoch, c.now from leased l cross join clock c cross join epoch p

@@ -67,15 +67,15 @@ select * from unnest($1::text[], $2::uuid[], $3::bytea[], $4::uuid[], $5::uuid[]
 	// with several effects that is what was sent back and what waits for its stage; the others stay as they are (D10).
 	requestedSQL = `
 insert into effects (tenant_id, run_id, revision, ordinal, intent_hash, authorization_id, operation_id, action_type, connector, operation,
-  target_system, target_record, execute_by, next_check_at, stage, actions)
+  target_system, target_record, execute_by, next_check_at, stage, actions, ordered_at)
 select tenant_id, run_id, revision, ordinal, intent_hash, authorization_id, operation_id, action_type, connector, operation, target_system,
   target_record, execute_by,
   clock_timestamp() + case when stage > min(stage) over (partition by run_id, tenant_id) then interval '1 hour' else interval '0' end,
-  stage, actions
+  stage, actions, case when in_order then transaction_timestamp() end
 from unnest($1::text[], $2::uuid[], $3::int[], $4::bytea[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
-  $11::text[], $12::timestamptz[], $13::int[], $14::int[], $15::int[])
+  $11::text[], $12::timestamptz[], $13::int[], $14::int[], $15::int[], $16::bool[])
   as i(tenant_id, run_id, revision, intent_hash, authorization_id, operation_id, action_type, connector, operation, target_system,
-  target_record, execute_by, ordinal, stage, actions)
+  target_record, execute_by, ordinal, stage, actions, in_order)
 on conflict (run_id, tenant_id, revision, ordinal) do update set authorization_id = excluded.authorization_id, state = 'pending',
   hold_reason = null, execute_by = excluded.execute_by, next_check_at = clock_timestamp(), updated_at = clock_timestamp()
 where (effects.state = 'held' and effects.hold_reason = 'review'
@@ -251,7 +251,8 @@ func (w *rulingWriter) requested(approved []*ruling, hashes [][]byte, authorizat
 		column(all, func(e wanted) string { return e.Connector }), column(all, func(e wanted) string { return e.Operation }),
 		column(all, func(e wanted) string { return e.TargetSystem }), column(all, func(e wanted) string { return e.TargetRecord }),
 		column(all, func(e wanted) time.Time { return executeBy[e.of] }), column(all, func(e wanted) int32 { return int32(e.ordinal) }),
-		column(all, func(e wanted) int32 { return e.stage() }), column(all, func(e wanted) int32 { return int32(len(e.vote.Effects)) }))
+		column(all, func(e wanted) int32 { return e.stage() }), column(all, func(e wanted) int32 { return int32(len(e.vote.Effects)) }),
+		column(all, func(e wanted) bool { return e.InOrder }))
 }
 
 func (w *rulingWriter) ended(ended []*ruling) {

@@ -69,7 +69,7 @@ func (a *Approval) decide(ctx context.Context, who *identity, b ballot) (ledger.
 		Revisions: b.Tenant.revisions(b.Card),
 	}
 	for _, s := range actions {
-		vote.Effects, vote.Draws = append(vote.Effects, s.Effect()), append(vote.Draws, a.draws(b.Tenant, s)...)
+		vote.Effects, vote.Draws = append(vote.Effects, s.Effect(b.Tenant.Tenant)), append(vote.Draws, a.draws(b.Tenant, s)...)
 	}
 	if b.Decision == ledger.BreakGlass {
 		vote.Glass = a.glass(b.Tenant, b.Card)

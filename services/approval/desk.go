@@ -118,7 +118,7 @@ func (t *tenant) ownerOf(actionType string) string {
 
 // takesTwo reports whether another person has to confirm that the effect was not done.
 func (t *tenant) takesTwo(c *ledger.DeskItem) bool {
-	return outcome.TakesTwo(t.action(c.ActionType), t.OperationOf(c.Connector, c.Operation), c.MaybeSent, c.FirstSentAt, c.Now)
+	return outcome.TakesTwo(t.action(c.ActionType), t.Operation(c.Connector, c.Operation), c.MaybeSent, c.FirstSentAt, c.Now)
 }
 
 // resolution is what a person says of an effect, as a channel received it.

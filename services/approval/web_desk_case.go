@@ -105,7 +105,7 @@ func (w *web) deskCaseView(r *http.Request, t *tenant, c *ledger.DeskCase) (*des
 	if s.Credential != "" {
 		v.Where += ", with the credential " + s.Credential
 	}
-	op := t.OperationOf(c.Connector, c.Operation)
+	op := t.Operation(c.Connector, c.Operation)
 	v.Repeats = op != nil && outcome.SameKeyAllowed(op, c.FirstSentAt, c.Now)
 	return v, err
 }

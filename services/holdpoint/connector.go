@@ -174,7 +174,7 @@ func day(at *time.Time) string {
 func (f *connectorFlags) writeChecks(t *config.Tenant, changed []*config.Check) error {
 	all := changed
 	for _, old := range t.Checks {
-		op := t.OperationOf(old.Connector, old.Operation)
+		op := t.Operation(old.Connector, old.Operation)
 		i := indexOfCheck(changed, old)
 		switch {
 		case op == nil: // declared no more

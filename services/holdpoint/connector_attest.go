@@ -51,7 +51,7 @@ func (f *connectorFlags) attestation(t *config.Tenant, how string, capabilities 
 	if f.by == "" || strings.TrimSpace(how) == "" {
 		return nil, errors.New("say who answers for it (--by), and how the person knows (--how); both are kept")
 	}
-	op := t.OperationOf(f.connector, f.operation)
+	op := t.Operation(f.connector, f.operation)
 	if op == nil {
 		return nil, fmt.Errorf("tenant %s has no operation %q of a connector %q; name them with --connector and --operation", t.ID, f.operation,
 			f.connector)

@@ -109,7 +109,7 @@ func TestConnectorCheckCommand(t *testing.T) {
 		require.NotNil(t, kept["warehouse"].Attested, "others are left as they were")
 		cfg, err := config.LoadDir(w.dir)
 		require.NoError(t, err)
-		require.False(t, cfg.Tenants[0].OperationOf("sandbox-payments", "create_refund").IdempotentCreate())
+		require.False(t, cfg.Tenants[0].Operation("sandbox-payments", "create_refund").IdempotentCreate())
 	})
 
 	t.Run("WantsAYes", func(t *testing.T) {

@@ -142,7 +142,7 @@ func (r *resolution) takesTwo(c *ledger.DeskCase) (bool, error) {
 		}
 		for _, t := range cfg.Tenants {
 			if t.ID == c.TenantID {
-				action, op = t.Action(c.ActionType), t.OperationOf(c.Connector, c.Operation)
+				action, op = t.Action(c.ActionType), t.Operation(c.Connector, c.Operation)
 			}
 		}
 	}

@@ -49,7 +49,7 @@ func (p *Policy) decideOne(u *ledger.Undecided, event uuid.UUID) (d ledger.Decis
 		DecideWithin: defaultDecideWithin, ExecuteWithin: defaultExecuteWithin,
 	}
 	for _, s := range actions {
-		d.Effects = append(d.Effects, s.Effect())
+		d.Effects = append(d.Effects, s.Effect(t.declared))
 	}
 	if a == nil {
 		return because(d, route, reasons), nil

@@ -30,8 +30,9 @@ type decider interface {
 }
 
 type tenant struct {
-	engine  decider
-	actions map[string]*config.Action
+	declared *config.Tenant
+	engine   decider
+	actions  map[string]*config.Action
 }
 
 func newTenant(declared *config.Tenant) (*tenant, error) {
@@ -39,7 +40,7 @@ func newTenant(declared *config.Tenant) (*tenant, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tenant{engine: compiled, actions: map[string]*config.Action{}}
+	t := &tenant{declared: declared, engine: compiled, actions: map[string]*config.Action{}}
 	for _, a := range declared.Actions {
 		t.actions[a.Type] = a
 	}

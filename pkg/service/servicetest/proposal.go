@@ -126,7 +126,7 @@ func (w *World) Authorize(claims ...ledger.Claim) []ledger.EffectKey {
 		decisions[i].PolicyVersion = w.PolicyVersion
 		decisions[i].Effects = nil
 		for _, s := range actions {
-			decisions[i].Effects = append(decisions[i].Effects, s.Effect())
+			decisions[i].Effects = append(decisions[i].Effects, s.Effect(w.Config.Tenants[0]))
 		}
 	}
 	moved, err := w.Policy.Decide(w.t.Context(), decisions, func(_ *ledger.Decision, err error) {

@@ -23,7 +23,7 @@ func Unproven(t testing.TB, capabilities ...string) func(*config.Tenant) {
 	return func(tenant *config.Tenant) {
 		for _, c := range tenant.Connectors {
 			for _, op := range c.Operations {
-				made := loaded.Tenants[0].OperationOf(c.ID, op.Name)
+				made := loaded.Tenants[0].Operation(c.ID, op.Name)
 				if made == nil {
 					continue
 				}
