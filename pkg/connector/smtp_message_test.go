@@ -18,7 +18,7 @@ import (
 )
 
 // letterBytes is what is sent for toRita. If a library's update changes it, messages that wait for another attempt are held: say so in
-// its release.
+// its release, and count rendering up (form.go).
 const letterBytes = "Auto-Submitted: auto-generated\r\n" +
 	"Date: Wed, 04 Mar 2026 04:06:07 +0000\r\n" +
 	"MIME-Version: 1.0\r\n" +

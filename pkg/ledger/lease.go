@@ -44,6 +44,8 @@ type LeaseRequest struct {
 	// whose time has come fill the rest. A connector that is not named takes nothing.
 	Free map[string]int
 	Due  bool
+	// Forms name how each connector makes its requests, keyed as Free; an attempt bears its connector's.
+	Forms map[string][]byte
 	// Heard is the highest mark that the bus has heard of. A database that does not have it was put back in time, and gives out nothing
 	// until it knows that (D17).
 	Heard int64
@@ -71,6 +73,7 @@ type Leased struct {
 	Canonical     []byte
 	PolicyVersion string    // under which the intent was authorized, "" where a person did
 	FirstAttempt  time.Time // when the first attempt began
+	OtherForm     bool      // an attempt that told no digest may have sent other bytes: its connector made them in another way, or in one that is not known
 	SentDigest    []byte    // of the first request known to have left, nil where there is none; a later one must be the same
 	ExecuteBy     time.Time
 	Now           time.Time // the database's clock at the lease
@@ -268,8 +271,9 @@ restored as materialized (
   from checked k cross join clock c
   where not k.ok and (k.waits or k.unasked or not k.behind) and e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.revision and e.ordinal = k.ordinal
 ), attempts as (
-  insert into effect_attempts (tenant_id, run_id, revision, ordinal, attempt, owner, switch_epoch, started_at)
-  select tenant_id, run_id, revision, ordinal, l.attempts, $6, p.epoch, c.now from leased l cross join clock c cross join epoch p
+  insert into effect_attempts (tenant_id, run_id, revision, ordinal, attempt, owner, switch_epoch, started_at, request_form)
+  select tenant_id, run_id, revision, ordinal, l.attempts, $6, p.epoch, c.now, f.form from leased l cross join clock c cross join epoch p
+  left join unnest($11::text[], $12::text[], $13::bytea[]) as f(tenant_id, connector, form) using (tenant_id, connector)
 ), audit as (
   insert into audit_events (tenant_id, run_id, actor, move, from_state, to_state, detail)
   select tenant_id, run_id, $9, 'lease', 'pending', $5, jsonb_build_object('operation_id', operation_id, 'attempt', l.attempts)
@@ -292,6 +296,9 @@ select l.tenant_id, l.run_id, l.revision, l.ordinal, l.attempts, t.switch_epoch,
     order by s.attempt limit 1) end,
   l.attempts > 1 and exists (select from effect_attempts s where s.tenant_id = i.tenant_id and s.run_id = i.run_id
     and s.revision = i.revision and s.ordinal = i.ordinal and s.class = 'unauthorized'),
+  l.attempts > 1 and l.maybe_sent and exists (select from effect_attempts s where s.tenant_id = i.tenant_id and s.run_id = i.run_id
+    and s.revision = i.revision and s.ordinal = i.ordinal and s.attempt < l.attempts and (s.class is null or s.sent)
+    and s.request_digest is null and (s.request_form = t.request_form) is not true),
   l.execute_by, clock_timestamp(), ` + standingRecallSQL("l") + `, array(
     select c.rule_id from exception_uses u join exception_classes c using (class_id)
     where u.tenant_id = i.tenant_id and u.run_id = i.run_id and u.intent_hash = l.intent_hash and c.stopped_at is not null)
@@ -301,7 +308,7 @@ cross join lateral (
     and l.ordinal = i.ordinal and l.state = $5 and l.lease_owner = $6 limit 1
 ) l
 cross join lateral (
-  select t.switch_epoch from effect_attempts t where t.tenant_id = i.tenant_id and t.run_id = i.run_id
+  select t.switch_epoch, t.request_form from effect_attempts t where t.tenant_id = i.tenant_id and t.run_id = i.run_id
     and t.revision = i.revision and t.ordinal = i.ordinal and t.attempt = l.attempts limit 1
 ) t
 cross join lateral (
@@ -321,11 +328,25 @@ left join lateral (
     and d.intent_hash = l.intent_hash and d.decision_id = a.decision_id and d.route = 'auto' limit 1
 ) d on true`
 
+// formColumns are the forms of those connectors that can take something.
+func formColumns(req LeaseRequest) (tenants, connectors []string, forms [][]byte) {
+	tenants, connectors, forms = []string{}, []string{}, [][]byte{}
+	for name := range req.Free {
+		if form := req.Forms[name]; form != nil {
+			tenant, connector, _ := cutSlash(name)
+			tenants, connectors, forms = append(tenants, tenant), append(connectors, connector), append(forms, form)
+		}
+	}
+	return tenants, connectors, forms
+}
+
 func leaseRows(ctx context.Context, tx pgx.Tx, req LeaseRequest, keys []EffectKey) ([]Leased, error) {
 	move := effectMove("lease")
 	args := keyColumns(keys)
+	tenants, connectors, forms := formColumns(req)
 	batch := &pgx.Batch{}
-	batch.Queue(leaseSQL, append(args, move.To, req.Owner, seconds(req.Duration), move.From, Dispatcher, req.Heard)...)
+	batch.Queue(leaseSQL, slices.Concat(args, []any{move.To, req.Owner, seconds(req.Duration), move.From, Dispatcher, req.Heard, tenants, connectors,
+		forms})...)
 	batch.Queue(leasedSQL, append(args, move.To, req.Owner)...)
 	results := tx.SendBatch(ctx, batch)
 	defer results.Close()
@@ -365,7 +386,7 @@ func scanLeased(row pgx.CollectableRow) (e Leased, err error) {
 	var hash []byte
 	err = row.Scan(&e.TenantID, &e.RunID, &e.Revision, &e.Ordinal, &e.Attempt, &e.Epoch, &e.MaybeSent, &firstSent, &e.RunKey,
 		&e.CorrelationID, &e.TraceParent, &e.ActionType, &e.Connector, &e.Operation, &e.TargetSystem, &e.TargetRecord, &hash,
-		&e.Canonical, &e.Kind, &e.PolicyVersion, &e.FirstAttempt, &e.SentDigest, &e.Unauthorized, &e.ExecuteBy, &e.Now, &recalled,
+		&e.Canonical, &e.Kind, &e.PolicyVersion, &e.FirstAttempt, &e.SentDigest, &e.Unauthorized, &e.OtherForm, &e.ExecuteBy, &e.Now, &recalled,
 		&e.StoppedRules)
 	copy(e.IntentHash[:], hash)
 	e.FirstSentAt = orZero(firstSent)

@@ -126,6 +126,10 @@ func repeatable(a *attempt, op *config.Operation) error {
 func (d *Dispatcher) call(
 	ctx context.Context, a *attempt, s *intent.Snapshot, op connector.Operation,
 ) ledger.Settlement {
+	if a.OtherForm {
+		return d.hold(a, errors.New("an attempt that never told what it sent may have sent another request under the same key; the "+
+			"connector's declaration, or Holdpoint's release, has changed since"))
+	}
 	request, err := a.target.conn.Prepare(ctx, op)
 	if err != nil {
 		return d.hold(a, err)

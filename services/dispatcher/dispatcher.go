@@ -57,6 +57,7 @@ type Dispatcher struct {
 	settings Settings
 	policies *active.Policies[*tenant]
 	targets  map[string]*target // by "tenant/connector"
+	forms    map[string][]byte  // likewise, how each makes its requests
 	confirm  *ledger.Group[ledger.Fence, ledger.Leave]
 	outcomes *ledger.Group[ledger.Settlement, recorded]
 	wake     chan struct{}
@@ -85,7 +86,7 @@ func New(ctx context.Context, env *service.Env, settings Settings) (*Dispatcher,
 	settings.LeaseMargin = cmp.Or(settings.LeaseMargin, leaseMargin)
 	settings.Drain = cmp.Or(settings.Drain, drainFor)
 	d := &Dispatcher{
-		env: env, settings: settings, targets: map[string]*target{},
+		env: env, settings: settings, targets: map[string]*target{}, forms: map[string][]byte{},
 		wake: make(chan struct{}, 1), drained: make(chan struct{}),
 	}
 	var problems []error

@@ -22,7 +22,7 @@ func (d *Dispatcher) lease(ctx context.Context, req ledger.LeaseRequest) error {
 	defer d.leasing.Unlock()
 	req.Owner, req.Duration = uuid.New(), d.leaseDuration()
 	req.Free = map[string]int{}
-	req.Heard = d.heard.mark.Load()
+	req.Heard, req.Forms = d.heard.mark.Load(), d.forms
 	now := time.Now()
 	if d.settings.Enabled && !d.stopping.Load() && d.heard.asked.Load() {
 		if err := d.policies.Fresh(ctx); err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdpoint/holdpoint/loadtest/sandbox"
@@ -192,6 +193,82 @@ func TestSameKeySameBytes(t *testing.T) {
 			require.Len(t, b.alerts("k"), 1)
 		})
 	}
+}
+
+// TestSameKeySameBytesAfterADeath: an attempt whose process died told nobody what it sent. It is made again under its key only where what is
+// sent is certain to be the same (DSP-04, DSP-08).
+func TestSameKeySameBytesAfterADeath(t *testing.T) {
+	t.Parallel()
+	died := func(b *bench, forms map[string][]byte) {
+		b.Authorize(b.Contact("k"))
+		leased, err := b.World.Dispatcher.Lease(b.t.Context(), ledger.LeaseRequest{Owner: uuid.New(), Duration: time.Minute,
+			Requested: []ledger.EffectKey{servicetest.Effect("k")}, Free: map[string]int{"demo/" + servicetest.CRM: 1}, Forms: forms})
+		require.NoError(b.t, err)
+		require.Len(b.t, leased, 1)
+		require.False(b.t, leased[0].OtherForm)
+		b.Settle(b.Reconciler, "record_lookups", ledger.Settlement{EffectKey: leased[0].EffectKey, Move: "expire_lease", MaybeSent: true})
+		b.repeat("k")
+	}
+	proven := func(c *config.Tenant) { servicetest.Operation(c, servicetest.CRM).Success.Statuses = []int{200, 201} }
+
+	t.Run("TheSameFormIsSentAgain", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		died(b, b.forms)
+		b.with(proven).look() // what answers mean has changed, and no bytes
+		require.Equal(t, ledger.EffectCompleted, b.Look("k").State)
+		require.Len(t, b.Writes("k"), 1)
+	})
+
+	for name, change := range map[string]func(*config.Tenant){
+		"AnotherBodyStopsForAPerson": func(c *config.Tenant) {
+			servicetest.Operation(c, servicetest.CRM).Body = map[string]any{"reference": "${operation_id}", "fields": "${proposed_change.fields}", "note": "new"}
+		},
+		"AnotherAddressStopsForAPerson": func(c *config.Tenant) {
+			k := servicetest.Connector(c, servicetest.CRM)
+			k.BaseURL += "/v2"
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := setup(t)
+			died(b, b.forms)
+			b.with(change).look()
+			waitsForAnOperator(b)
+		})
+	}
+
+	t.Run("AFormThatIsNotKnownStopsForAPerson", func(t *testing.T) { // of a release that kept none
+		t.Parallel()
+		b := setup(t)
+		died(b, nil)
+		b.look()
+		waitsForAnOperator(b)
+	})
+
+	t.Run("ProvenAbsentItIsSentAsItIsNow", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		b.Authorize(b.Contact("k"))
+		leased, err := b.World.Dispatcher.Lease(t.Context(), ledger.LeaseRequest{Owner: uuid.New(), Duration: time.Minute,
+			Requested: []ledger.EffectKey{servicetest.Effect("k")}, Free: map[string]int{"demo/" + servicetest.CRM: 1}})
+		require.NoError(t, err)
+		require.Len(t, leased, 1)
+		b.Settle(b.Reconciler, "record_lookups", ledger.Settlement{EffectKey: leased[0].EffectKey, Move: "expire_lease", MaybeSent: true})
+		b.Settle(b.Reconciler, "record_lookups", ledger.Settlement{EffectKey: leased[0].EffectKey, Move: "prove_absent"})
+		b.look()
+		require.Equal(t, ledger.EffectCompleted, b.Look("k").State)
+	})
+}
+
+// waitsForAnOperator requires that the one effect waits for an operator, that nothing was sent, and that somebody is told.
+func waitsForAnOperator(b *bench) {
+	b.t.Helper()
+	e := b.Look("k")
+	require.Equal(b.t, []string{ledger.EffectHeld, ledger.HoldIncident}, []string{e.State, e.HoldReason})
+	require.True(b.t, e.MaybeSent)
+	require.Empty(b.t, b.Writes("k"))
+	require.Len(b.t, b.alerts("k"), 1)
 }
 
 // TestKeyWindow is DSP-03: a key past its provider's memory is never relied on, however the effect came to wait so

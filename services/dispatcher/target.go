@@ -65,7 +65,11 @@ func (d *Dispatcher) addTargets(declared *config.Tenant) error {
 		if err != nil {
 			return fmt.Errorf("connector %s of tenant %s: %w", c.ID, declared.ID, err)
 		}
-		d.targets[declared.ID+"/"+c.ID] = t
+		form, err := connector.Form(c)
+		if err != nil {
+			return fmt.Errorf("connector %s of tenant %s: %w", c.ID, declared.ID, err)
+		}
+		d.targets[declared.ID+"/"+c.ID], d.forms[declared.ID+"/"+c.ID] = t, form[:]
 	}
 	return nil
 }

@@ -41,7 +41,7 @@ func another(t testing.TB, w *servicetest.World) *Reconciler {
 	return r
 }
 
-func (b *bench) forCase(t *testing.T) *bench {
+func (b *bench) forCase(t testing.TB) *bench {
 	t.Helper()
 	w := b.For(t)
 	return &bench{World: w, Reconciler: another(t, w), t: t}
