@@ -235,14 +235,17 @@ func movedTargets(shown string, now *ledger.Card) string {
 	if actions, err := intent.ReadActions(now.Canonical, now.IntentHash); err != nil || len(actions) == 1 {
 		return "the target"
 	}
-	then, is := strings.Split(shown, targetSeparator), strings.Split(targetsShown(now.Readings), targetSeparator)
 	var moved []string
-	for i := range max(len(then), len(is)) {
-		if i >= len(then) || i >= len(is) || then[i] != is[i] {
-			moved = append(moved, targetOf(i+1))
+	then, is := shown, targetsShown(now.Readings)
+	for ordinal := 1; then != "" || is != ""; ordinal++ {
+		var was, held string
+		was, then, _ = strings.Cut(then, targetSeparator)
+		held, is, _ = strings.Cut(is, targetSeparator)
+		if was != held {
+			moved = append(moved, targetOf(ordinal))
 		}
 	}
-	return strings.Join(moved, " and ")
+	return strings.Join(moved, " holds and what ")
 }
 
 // targetOf names the target of one action of several.
