@@ -88,12 +88,12 @@ with recursive kinds(tenant_id, action_type) as (
   ) d left join approvals a on a.approval_id = d.approval_id and a.state = 'pending' and a.decide_by > statement_timestamp()
   where not i.busy
 ), taken_actions as (
-  update action_readings r set next_read_at = case when d.waits then clock_timestamp() + make_interval(secs => $5::float8) else 'infinity' end
+  update action_readings r set next_read_at = case when d.waits then clock_timestamp() + make_interval(secs => 2 * $5::float8) else 'infinity' end
   from due_actions d
   where r.run_id = d.run_id and r.tenant_id = d.tenant_id and r.approval_id = d.approval_id and r.ordinal = d.ordinal
   returning r.tenant_id, r.run_id, r.approval_id, d.intent_hash, r.ordinal, r.action_type, d.correlation_id, r.failures, d.waits
 )
-select t.tenant_id, t.run_id, t.approval_id, t.intent_hash, t.revision, 1, false, t.action_type, t.correlation_id, t.canonical,
+select t.tenant_id, t.run_id, t.approval_id, t.intent_hash, t.revision, 1, t.several, t.action_type, t.correlation_id, t.canonical,
   coalesce(r.failures, 0)
 from taken t left join lateral (
   select r.failures from readings r
@@ -105,10 +105,12 @@ select t.tenant_id, t.run_id, t.approval_id, t.intent_hash, n.revision, t.ordina
 from taken_actions t cross join lateral (
   select n.revision, n.canonical from intents n
   where n.run_id = t.run_id and n.tenant_id = t.tenant_id and n.intent_hash = t.intent_hash limit 1
-) n where t.waits`
+) n where t.waits
+order by several`
 
-// TakeReadings takes up to limit waiting requests of each action type whose targets are due to be read, and as many of its actions in
-// requests of several: new ones at once, the latter after they were planned. What is not recorded within hold is due again.
+// TakeReadings takes up to limit waiting requests of each action type whose targets are due to be read, and after them as many of its
+// actions in requests of several: new ones at once, the latter once they are planned. What is not recorded within hold is due again, of
+// the latter within twice that.
 func (l *Ledger) TakeReadings(ctx context.Context, actions []ActionRef, limit int, hold time.Duration) ([]Unread, error) {
 	var taken []Unread
 	err := l.command(ctx, "take readings", func(ctx context.Context) (err error) {

@@ -52,20 +52,22 @@ func (r *Reconciler) readTargets(ctx context.Context) (bool, error) {
 	most := 0
 	free := r.free()
 	for name, readable := range r.readable {
+		busy := !slices.Contains(free, name)
 		for _, action := range readable {
 			connectors[action] = name
-			action.Busy = !slices.Contains(free, name)
+			action.Busy = busy
 			actions = append(actions, action)
 		}
-		if slices.Contains(free, name) {
+		if !busy {
 			most = max(most, len(readable))
 		}
 	}
 	if most == 0 {
 		return false, nil
 	}
-	// A connector's batch is read in 2 * readBatch / readsAtOnce = 4 rounds for each of its action types.
-	hold := time.Duration(most*2*readBatch/readsAtOnce)*r.longest + holdMargin
+	// A connector's batch is read in readBatch / readsAtOnce = 2 rounds for each of its action types, and then in as many for actions in
+	// requests of several.
+	hold := time.Duration(most*readBatch/readsAtOnce)*r.longest + holdMargin
 	due, err := r.env.Ledger.TakeReadings(ctx, actions, readBatch, hold)
 	if err != nil {
 		return false, err
