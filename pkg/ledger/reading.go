@@ -36,7 +36,8 @@ type Unread struct {
 // planAgain is how often a request of several actions is looked at for actions that nobody could read before.
 const planAgain = 5 * time.Minute
 
-// takeReadingsSQL moves the next read of what it takes on, so that two replicas do not both ask the provider.
+// takeReadingsSQL moves the next read of what it takes on, so that two replicas do not both ask the provider. It names what it moves once
+// more as an array, which a planner that expects many more rows finds by the index all the same.
 //
 // A request is found by its action type. One of several types has a kind of its own (config.KindOf), whose actions may be read by
 // different connectors; such kinds are walked through by the index. Of a request with several actions nothing is read by this: it is
@@ -51,25 +52,25 @@ with recursive kinds(tenant_id, action_type) as (
 ), readable as materialized (
   select * from unnest($1::text[], $2::text[], $3::bool[]) as i(tenant_id, action_type, busy)
 ), due as materialized (
-  select d.approval_id from (
+  select d.* from (
     select tenant_id, action_type from readable where not busy
     union all select tenant_id, action_type from kinds where position('+' in action_type) > 0
   ) i cross join lateral (
-    select a.approval_id from approvals a
+    select a.tenant_id, a.run_id, a.approval_id, a.intent_hash from approvals a
     where a.state = 'pending' and a.tenant_id = i.tenant_id and a.action_type = i.action_type
       and a.next_read_at <= statement_timestamp() and a.decide_by > statement_timestamp()
     order by a.next_read_at limit $4
     for no key update of a skip locked
   ) d
 ), looked as materialized (
-  select a.approval_id, n.revision, n.canonical, p.actions, coalesce(json_array_length(p.actions) > 1, false) as several
-  from due d join approvals a using (approval_id) cross join lateral (
+  select d.approval_id, n.revision, n.canonical, p.actions, coalesce(json_array_length(p.actions) > 1, false) as several
+  from due d cross join lateral (
     select n.revision, n.canonical from intents n
-    where n.run_id = a.run_id and n.tenant_id = a.tenant_id and n.intent_hash = a.intent_hash limit 1
+    where n.run_id = d.run_id and n.tenant_id = d.tenant_id and n.intent_hash = d.intent_hash limit 1
   ) n cross join lateral (select convert_from(n.canonical, 'UTF8')::json -> 'actions' as actions) p
 ), taken as (
   update approvals a set next_read_at = clock_timestamp() + make_interval(secs => case when d.several then $6::float8 else $5::float8 end)
-  from looked d where a.approval_id = d.approval_id
+  from looked d where a.approval_id = d.approval_id and a.approval_id = any(array(select approval_id from looked))
   returning a.tenant_id, a.run_id, a.approval_id, a.intent_hash, a.action_type, a.correlation_id, d.revision, d.canonical, d.actions,
     d.several
 ), planned as (
