@@ -45,6 +45,12 @@ func contactProposal(action, contact, city string) string {
 
 // refund is of more than a person need not be asked for.
 func (t *trial) refund() string {
+	if t.staged {
+		action := `{"action_type":%q,"target":{"system":"payments","record_id":%q},"proposed_change":{"payment_id":%q,"amount":250.00,"currency":"EUR"}}`
+		next := "next-" + t.payment
+		return fmt.Sprintf(`{"actions":[`+action+`,`+action+`],"evidence":[{"source":"payments","version":"1","observed_at":%q}],`+
+			`"workflow_version":"support-refunds@2"}`, t.action, t.payment, t.payment, t.action, next, next, started.Format(time.RFC3339))
+	}
 	return fmt.Sprintf(`{"action_type":%q,"target":{"system":"payments","record_id":%[2]q},`+
 		`"proposed_change":{"payment_id":%[2]q,"amount":250.00,"currency":"EUR"},`+
 		`"evidence":[{"source":"payments","version":"1","observed_at":%[3]q}],`+

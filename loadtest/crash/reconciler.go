@@ -122,7 +122,11 @@ func watched(ctx context.Context, t *trial) error {
 	if err := t.strike(ctx); err != nil {
 		return err
 	}
-	err := t.until(ctx, "the target to have been read", `exists (select from readings g where g.run_id = r.run_id and g.read_at is not null)`)
+	read := `exists (select from readings g where g.run_id = r.run_id and g.read_at is not null)`
+	if t.staged {
+		read = `(select count(*) from action_readings g where g.run_id = r.run_id and g.read_at is not null) = 2`
+	}
+	err := t.until(ctx, "the target to have been read", read)
 	if err != nil {
 		return err
 	}

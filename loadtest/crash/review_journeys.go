@@ -70,7 +70,10 @@ var reviewJourneys = refunding(map[string][]journey{
 	"reconciler/record_lookups": {
 		{name: "refund that was found", keyed: true, run: lookUp(acceptThenReset), late: []string{before}},
 	},
-	"reconciler/record_readings": {{name: "request whose target is read", keyed: true, action: watchedRefund, run: watched}},
+	"reconciler/record_readings": {
+		{name: "request whose target is read", keyed: true, action: watchedRefund, run: watched},
+		{name: "request whose two targets are read", keyed: true, staged: true, action: watchedRefund, run: watched},
+	},
 })
 
 // stranger is a name for whoever asked that the configuration does not know.

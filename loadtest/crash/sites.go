@@ -57,7 +57,7 @@ var commitSQL = map[string]string{
 	"reconciler/read_outcomes":   "set unread_outcome = false",
 	"reconciler/postpone":        "update effects e set next_check_at = clock_timestamp() + make_interval",
 	"reconciler/return_draws":    "update limit_draws d set open",
-	"reconciler/take_readings":   "update approvals a set next_read_at = clock_timestamp() + make_interval(secs => $4)",
+	"reconciler/take_readings":   "update approvals a set next_read_at = clock_timestamp() + make_interval(secs => case when",
 	"reconciler/record_readings": "insert into readings ",
 	"operator/resolve":           "update effects e set state = m.to_state",
 	"operator/set_kill_switch":   "insert into kill_switch_changes ",

@@ -33,7 +33,7 @@ type Card struct {
 	History       []HistoryRow
 	Earlier       int             // approvals of this run before this one
 	Corrects      *CorrectionView // nil where the event corrects no other
-	Reading       *Reading        // what the target holds; nil where nobody has tried to read it
+	Readings      Readings        // what the targets of its actions hold
 	Glass         *GlassReview    // nil where nobody approved it alone
 	Looks         []Look          // by which people decided earlier requests of this run, the latest first (A17)
 }
@@ -134,13 +134,12 @@ select ` + summaryColumns + `,
     from corrections c join runs o on o.run_id = c.original_run and o.tenant_id = c.tenant_id
     where c.run_id = a.run_id and c.tenant_id = a.tenant_id),
   (select ` + glassView + ` from glass_reviews b where b.tenant_id = a.tenant_id and b.approval_id = a.approval_id),
-  g.run_id is not null, g.read_at, coalesce(g.found, false), coalesce(g.version, ''), g.held, coalesce(g.error, ''), g.failed_at
+  ` + readingsView + `
 from approvals a join runs r using (run_id, tenant_id) join intents n using (run_id, tenant_id, intent_hash)
 left join lateral (
   select d.policy_version, d.route from policy_decisions d where d.tenant_id = a.tenant_id and d.run_id = a.run_id
     and d.intent_hash = a.intent_hash order by d.decided_at desc limit 1
 ) d on true
-left join readings g on g.run_id = a.run_id and g.tenant_id = a.tenant_id and g.intent_hash = a.intent_hash
 where a.approval_id = $1`
 
 // ErrNoApproval means that no approval has that id.
@@ -149,13 +148,13 @@ var ErrNoApproval = errors.New("there is no such approval")
 // Card reads one approval with its run, whatever the tenant: who may see it is the caller's to check.
 func (l *Ledger) Card(ctx context.Context, approval uuid.UUID) (*Card, error) {
 	var c Card
-	var hash, effects, history []byte
+	var hash, effects, history, readings []byte
 	var within float64
-	var reading readingRow
+	var read []readRow
 	s := &c.ApprovalSummary
 	err := l.pool.QueryRow(ctx, cardSQL, approval).Scan(slices.Concat(s.columns(), []any{&hash, &c.Canonical,
 		&c.Revision, &c.Model, &c.Reasons, &c.PolicyVersion, &c.Route, &c.SentBy, &c.ReceivedAt, &within, &c.OutcomeReason, &effects,
-		&history, &c.Earlier, &c.Corrects, &c.Glass}, reading.columns())...)
+		&history, &c.Earlier, &c.Corrects, &c.Glass, &readings})...)
 	if errors.Is(err, pgx.ErrNoRows) {
 		return nil, ErrNoApproval
 	}
@@ -163,10 +162,11 @@ func (l *Ledger) Card(ctx context.Context, approval uuid.UUID) (*Card, error) {
 		return nil, unread(fmt.Sprintf("read approval %s", approval), err)
 	}
 	copy(c.IntentHash[:], hash)
-	c.ExecuteWithin, c.Reading = time.Duration(within*float64(time.Second)), reading.reading()
-	if err := errors.Join(json.Unmarshal(effects, &c.Effects), json.Unmarshal(history, &c.History)); err != nil {
+	c.ExecuteWithin = time.Duration(within * float64(time.Second))
+	if err := errors.Join(json.Unmarshal(effects, &c.Effects), json.Unmarshal(history, &c.History), json.Unmarshal(readings, &read)); err != nil {
 		return nil, fmt.Errorf("read approval %s: %w", approval, err)
 	}
+	c.Readings = readingsOf(read)
 	if c.Cast, err = l.cast(ctx, s.TenantID, s.RunID, s.ApprovalID); err == nil && c.Earlier > 0 {
 		c.Looks, err = l.looks(ctx, s)
 	}

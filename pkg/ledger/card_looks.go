@@ -22,7 +22,7 @@ type Look struct {
 	Revision        int
 	Reasons         json.RawMessage // why a person was asked then
 	PolicyVersion   string
-	Seen            *Reading // what was shown of the target, nil where nothing was
+	Seen            Readings // what was shown of the targets, nil where nothing was
 }
 
 // mostLooks is how many are read; a request that comes back more often is compared with the latest.

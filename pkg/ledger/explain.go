@@ -47,7 +47,12 @@ select jsonb_build_object(
       'status', p.status_text, 'verdict', p.verdict, 'state', p.state, 'detail', p.detail) order by p.received_at)
       from provider_events p where p.tenant_id = r.tenant_id and p.run_id = r.run_id),
   'readings', (select jsonb_agg(to_jsonb(g) || jsonb_build_object('intent_hash', encode(g.intent_hash, 'hex'), 'held', g.held::jsonb)
-      order by g.read_at) from readings g where g.tenant_id = r.tenant_id and g.run_id = r.run_id),
+      order by g.ordinal, g.read_at) from (
+        select g.*, 1 as ordinal from readings g where g.tenant_id = r.tenant_id and g.run_id = r.run_id
+        union all
+        select g.tenant_id, g.run_id, a.intent_hash, g.read_at, g.found, g.version, g.held, g.error, g.failed_at, g.failures, g.ordinal
+        from action_readings g join approvals a using (approval_id, tenant_id) where g.tenant_id = r.tenant_id and g.run_id = r.run_id
+          and (g.read_at is not null or g.error is not null)) g),
   'corrects', (select jsonb_build_object('key', o.idempotency_key, 'run_id', c.original_run, 'by', c.corrected_by,
       'reason', c.reason, 'outcome', c.original_outcome, 'effects', c.original_effects, 'at', c.made_at)
       from corrections c join runs o on o.run_id = c.original_run and o.tenant_id = c.tenant_id

@@ -32,7 +32,7 @@ func TestReadings(t *testing.T) {
 		t.Helper()
 		c, err := b.Approval.Card(t.Context(), a.ApprovalID)
 		require.NoError(t, err)
-		return c.Reading
+		return c.Readings.Of(1)
 	}
 	due := func() { b.Exec(`update approvals set next_read_at = clock_timestamp()`) }
 
@@ -64,17 +64,17 @@ func TestReadings(t *testing.T) {
 		record(t, ledger.ReadResult{Unread: &u, Err: "HTTP 503", Again: time.Minute})
 		c, err := b.Approval.Card(t.Context(), u.ApprovalID)
 		require.NoError(t, err)
-		require.Equal(t, "8", c.Reading.Version)
-		require.Equal(t, "HTTP 503", c.Reading.Error)
-		require.False(t, c.Reading.FailedAt.IsZero())
+		require.Equal(t, "8", c.Readings.Of(1).Version)
+		require.Equal(t, "HTTP 503", c.Readings.Of(1).Error)
+		require.False(t, c.Readings.Of(1).FailedAt.IsZero())
 		due()
 		u = take(t)[0]
 		require.Equal(t, 2, u.Failures)
 		record(t, ledger.ReadResult{Unread: &u, Again: time.Minute})
 		c, err = b.Approval.Card(t.Context(), u.ApprovalID)
 		require.NoError(t, err)
-		require.Equal(t, ledger.Reading{ReadAt: c.Reading.ReadAt}, *c.Reading, "the target is gone")
-		require.True(t, c.Reading.Answered())
+		require.Equal(t, ledger.Reading{ReadAt: c.Readings.Of(1).ReadAt}, *c.Readings.Of(1), "the target is gone")
+		require.True(t, c.Readings.Of(1).Answered())
 	})
 	t.Run("TwoReplicasTakeDifferentOnes", func(t *testing.T) {
 		b.Asked("a", "b", "c", "d")

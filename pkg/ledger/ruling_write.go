@@ -181,8 +181,8 @@ func principalText(of func(*Principal) string) func(*ruling) *string {
 	}
 }
 
-// seenText is null where the page showed nothing of the target.
-func seenText(seen *Reading) *string {
+// seenText is null where the page showed nothing of the targets.
+func seenText(seen Readings) *string {
 	if !seen.Answered() {
 		return nil
 	}

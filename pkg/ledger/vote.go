@@ -34,7 +34,7 @@ type Vote struct {
 	Channel    string // web or api
 	Shown      canonical.Digest
 	PageDigest []byte   // of the page that the reviewer saw, nil through the API (A17)
-	Seen       *Reading // what that page showed of the target; nil where it showed nothing
+	Seen       Readings // what that page showed of the targets; nil where it showed nothing
 	Token      []byte   // SHA-256 of the token that led here, nil where none did
 	// Terms are who must approve by the configuration; those that were kept with the request come first. Empty, any Quorum people.
 	Terms  Terms

@@ -27,7 +27,7 @@ type ballot struct {
 	Reason     string
 	Shown      canonical.Digest // the intent hash that the person was shown
 	PageDigest []byte           // of the page, nil through the API
-	Seen       *ledger.Reading  // what the page showed of the target, nil where it showed nothing
+	Seen       ledger.Readings  // what the page showed of the targets, nil where it showed nothing
 	Token      string           // that led here, "" where none did
 	Together   bool             // with decisions about other requests
 }

@@ -165,8 +165,10 @@ type shown struct {
 	Digest []byte
 	Hash   string // of the intent
 	Cut    bool   // a value was not shown whole
-	Target string // what was shown of the target (targetShown), "" for nothing
-	ReadAt time.Time
+	Target string // what was shown of the targets (targetsShown), "" for nothing
+	// ReadAt is when the first target was read, and Further when the further ones were. A release that reads only the first has no other.
+	ReadAt  time.Time
+	Further []time.Time `json:",omitempty"`
 }
 
 func (w *web) putShown(ctx context.Context, approval uuid.UUID, s shown) {

@@ -129,9 +129,17 @@ func shownOf(v *cardView, p *cardPage) shown { return v.shown(digestOf(v, p)) }
 
 // shown is what is remembered of a page of this digest that shows the request.
 func (v *cardView) shown(digest []byte) shown {
-	s := shown{Digest: digest, Hash: v.IntentHash.String(), Cut: v.Eye.Cut > 0, Target: targetShown(v.Reading)}
-	if v.Reading != nil {
-		s.ReadAt = v.Reading.ReadAt
+	s := shown{Digest: digest, Hash: v.IntentHash.String(), Cut: v.Eye.Cut > 0, Target: targetsShown(v.Readings)}
+	for i, r := range v.Readings {
+		at := time.Time{}
+		if r != nil {
+			at = r.ReadAt
+		}
+		if i == 0 {
+			s.ReadAt = at
+		} else {
+			s.Further = append(s.Further, at)
+		}
 	}
 	return s
 }

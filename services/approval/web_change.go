@@ -27,6 +27,7 @@ type compared struct {
 
 // heldView is what is known of the target.
 type heldView struct {
+	Told     bool // the page says what is known of it
 	Declared bool // the connector can read it
 	Compares bool // and says where the values are
 	Answered bool
@@ -45,7 +46,7 @@ func (t *tenant) heldOf(s *intent.Snapshot, r *ledger.Reading) heldView {
 	if op := t.Operation(s.Connector, s.Operation); op != nil {
 		read = op.Read
 	}
-	h := heldView{Declared: read != nil, Compares: read.Compares(), Answered: r.Answered()}
+	h := heldView{Told: true, Declared: read != nil, Compares: read.Compares(), Answered: r.Answered()}
 	if r != nil {
 		h.Error, h.FailedAt = r.Error, r.FailedAt
 	}
@@ -54,6 +55,13 @@ func (t *tenant) heldOf(s *intent.Snapshot, r *ledger.Reading) heldView {
 		h.Moved = r.Found && s.CurrentVersion != "" && r.Version != s.CurrentVersion
 	}
 	return h
+}
+
+// beside puts an action beside what its target holds.
+func (t *tenant) beside(s *intent.Snapshot, r *ledger.Reading) ([]compared, heldView) {
+	fields, held := compare(s.Change, r), t.heldOf(s, r)
+	held.Changed = changedOf(fields)
+	return fields, held
 }
 
 // compare puts what would be done beside what the target holds, leaf by leaf in canonical order; arrays are compared whole. Numbers

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -46,23 +47,31 @@ func (w *web) fromShown(r *http.Request, who *identity, b *ballot) (problem stri
 	switch {
 	case !ok && waits, ok && page.Hash != b.Shown.String():
 		return "This is not the page that you were shown last. Nothing was decided: look at it as it is now, then decide."
-	case ok && waits && page.Target != targetShown(b.Card.Reading):
-		return "What the target holds has changed since you were shown it. Nothing was decided: look at it as it is now, then decide."
+	case ok && waits && page.Target != targetsShown(b.Card.Readings):
+		return "What " + movedTargets(page.Target, b.Card) + " holds has changed since you were shown it. Nothing was decided: look at " +
+			"it as it is now, then decide."
 	case page.Cut && (b.Decision == ledger.Approve || b.Decision == ledger.BreakGlass):
 		return "A value was not shown whole. Nothing was decided: open the full values, then decide."
 	}
-	b.PageDigest, b.Seen = page.Digest, page.seen(b.Card.Reading)
+	b.PageDigest, b.Seen = page.Digest, page.seen(b.Card.Readings)
 	return ""
 }
 
-// seen is what the page showed of the target: the values are those that are known now, or the decision would have been refused.
-func (s *shown) seen(now *ledger.Reading) *ledger.Reading {
+// seen is what the page showed of the targets: the values are those that are known now, or the decision would have been refused.
+func (s *shown) seen(now ledger.Readings) ledger.Readings {
 	if s.Target == "" || !now.Answered() {
 		return nil
 	}
-	seen := *now
-	seen.ReadAt = s.ReadAt
-	return &seen
+	seen := make(ledger.Readings, len(now))
+	at := append([]time.Time{s.ReadAt}, s.Further...)
+	for i, r := range now {
+		if r.Answered() && i < len(at) {
+			shown := *r
+			shown.ReadAt = at[i]
+			seen[i] = &shown
+		}
+	}
+	return seen
 }
 
 // voteOf is the person's vote, cast by themself or for them.

@@ -202,7 +202,7 @@ func TestAReadingIsPartOfWhatWasShown(t *testing.T) {
 			g.holds(asked, held)
 			card, err := g.env.Ledger.Card(t.Context(), asked.ApprovalID)
 			require.NoError(t, err)
-			card.Reading.ReadAt, card.Now = time.Unix(0, 0), card.RequestedAt
+			card.Readings.Of(1).ReadAt, card.Now = time.Unix(0, 0), card.RequestedAt
 			v, err := g.tenant(ledgertest.Tenant).view(card, false)
 			require.NoError(t, err)
 			p := &cardPage{View: v, Who: &identity{}}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/holdpoint/holdpoint/pkg/canonical"
@@ -51,7 +52,7 @@ func (t *tenant) sinceOf(v *cardView, who *identity) (*sinceView, error) {
 	s := &sinceView{Eye: v.Eye, By: look.ReviewerID, Mine: mine >= 0, At: look.At, Decision: look.Decision,
 		Why: newReasons(reasonsOf(look.Reasons), v.Why)}
 	s.group("What would be done", actionDifferences(then, v.actions))
-	s.group("What the target holds", heldDifferences(look.Seen, v.Reading))
+	s.group("What the target holds", targetDifferences(max(len(then), len(v.actions)), look.Seen, v.Readings))
 	s.group("Evidence", evidenceDifferences(then[0].Evidence, v.actions[0].Evidence, look.At, v.Now))
 	s.group("Policy", differ("Policy version", look.PolicyVersion, v.PolicyVersion, nil))
 	return s, nil
@@ -93,7 +94,7 @@ func actionDifferences(then, now []*intent.Snapshot) []difference {
 		}
 		for _, row := range changeDifferences(was, is) {
 			if len(then)+len(now) > 2 {
-				row.What = fmt.Sprintf("Action %d: %s", i+1, row.What)
+				row.What = ofAction(i+1, row.What)
 			}
 			rows = append(rows, row)
 		}
@@ -151,6 +152,23 @@ func differences(then, now iter.Seq2[string, canonical.Value], was, is func(stri
 	return rows
 }
 
+// targetDifferences are those of the targets of so many actions.
+func targetDifferences(actions int, then, now ledger.Readings) []difference {
+	var rows []difference
+	for ordinal := 1; ordinal <= actions; ordinal++ {
+		for _, row := range heldDifferences(then.Of(ordinal), now.Of(ordinal)) {
+			if actions > 1 {
+				row.What = ofAction(ordinal, row.What)
+			}
+			rows = append(rows, row)
+		}
+	}
+	return rows
+}
+
+// ofAction says which action something is of.
+func ofAction(ordinal int, what string) string { return fmt.Sprintf("Action %d: %s", ordinal, what) }
+
 // heldDifferences are those of what the target held when somebody decided and what it holds now.
 func heldDifferences(then, now *ledger.Reading) []difference {
 	if then.Same(now) {
@@ -197,11 +215,38 @@ func evidenceDifferences(then, now []intent.Evidence, at, clock time.Time) []dif
 	return rows
 }
 
-// targetShown names what a page showed of the target: another reading with the same values is no other page.
-func targetShown(r *ledger.Reading) string {
-	if !r.Answered() {
-		return ""
+// targetsShown names what a page showed of the targets, one after the other: other readings with the same values are no other page.
+func targetsShown(all ledger.Readings) string {
+	names := make([]string, len(all))
+	for i, r := range all {
+		if r.Answered() {
+			said, _ := json.Marshal([]any{r.Found, r.Version, string(r.Held)}) // texts always marshal
+			names[i] = canonical.Digest(sha256.Sum256(said)).String()
+		}
 	}
-	said, _ := json.Marshal([]any{r.Found, r.Version, string(r.Held)}) // texts always marshal
-	return canonical.Digest(sha256.Sum256(said)).String()
+	return strings.TrimRight(strings.Join(names, targetSeparator), targetSeparator)
 }
+
+// targetSeparator is in no name of what was shown.
+const targetSeparator = ","
+
+// movedTargets says which targets hold something else than a page showed of the card.
+func movedTargets(shown string, now *ledger.Card) string {
+	if actions, err := intent.ReadActions(now.Canonical, now.IntentHash); err != nil || len(actions) == 1 {
+		return "the target"
+	}
+	var moved []string
+	then, is := shown, targetsShown(now.Readings)
+	for ordinal := 1; then != "" || is != ""; ordinal++ {
+		var was, held string
+		was, then, _ = strings.Cut(then, targetSeparator)
+		held, is, _ = strings.Cut(is, targetSeparator)
+		if was != held {
+			moved = append(moved, targetOf(ordinal))
+		}
+	}
+	return strings.Join(moved, " holds and what ")
+}
+
+// targetOf names the target of one action of several.
+func targetOf(ordinal int) string { return fmt.Sprintf("the target of action %d", ordinal) }

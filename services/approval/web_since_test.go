@@ -19,7 +19,17 @@ import (
 // new request.
 func (g *gate) comesBack(a ledgertest.Asked, key, reasons string) ledgertest.Asked {
 	g.t.Helper()
-	leased := g.Lease(time.Minute, servicetest.Effect(key))[0]
+	return g.returns(a, key, reasons, g.Lease(time.Minute, servicetest.Effect(key))[0])
+}
+
+// comesBackFor is comesBack of one effect of several.
+func (g *gate) comesBackFor(a ledgertest.Asked, key string, leased ledger.Leased) ledgertest.Asked {
+	g.t.Helper()
+	return g.returns(a, key, `[{"code":"target_changed","message":"It has changed."}]`, leased)
+}
+
+func (g *gate) returns(a ledgertest.Asked, key, reasons string, leased ledger.Leased) ledgertest.Asked {
+	g.t.Helper()
 	moved, err := g.Dispatcher.Settle(g.t.Context(), "record_outcomes", []ledger.Settlement{{EffectKey: leased.EffectKey, Move: "review",
 		Attempt: leased.Attempt, Owner: leased.Owner, RunKey: key, CorrelationID: leased.CorrelationID, HoldReason: ledger.HoldReview,
 		NextCheck: ledger.Never, Review: &ledger.Review{IntentHash: a.IntentHash.String(), Revision: 1, Reasons: []byte(reasons), ReasonCodes: []string{"changed"},
@@ -73,9 +83,9 @@ func TestReReview(t *testing.T) {
 		require.NoError(t, err)
 		digest := func(cities ...string) []byte {
 			look := card.Looks[0]
-			seen := *look.Seen
+			seen := *look.Seen.Of(1)
 			seen.Held, _ = json.Marshal(map[string]string{"/fields/city": cities[0], "/fields/phone": "+351 9"})
-			look.Seen = &seen
+			look.Seen = ledger.Readings{&seen}
 			copied := *card
 			copied.Looks = []ledger.Look{look}
 			v, err := g.tenant(ledgertest.Tenant).view(&copied, false)

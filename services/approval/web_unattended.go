@@ -75,8 +75,9 @@ func (w *web) unattendedCase(r *http.Request, who *identity, t *tenant, u *ledge
 		return w.failure(fmt.Errorf("read the intent of run %s: %w", u.RunID, err))
 	}
 	s := actions[0]
-	v := &caseView{Unattended: u, Eye: &eye{Full: r.URL.Query().Get("full") == "1"}, Tenant: t.DisplayName, Amount: moneyOf(s.Change),
-		Change: compare(s.Change, nil), Others: othersOf(actions), Why: reasonsOf(u.Reasons)}
+	e := &eye{Full: r.URL.Query().Get("full") == "1"}
+	v := &caseView{Unattended: u, Eye: e, Tenant: t.DisplayName, Amount: moneyOf(s.Change),
+		Change: compare(s.Change, nil), Others: othersOf(actions, e), Why: reasonsOf(u.Reasons)}
 	p := &casePage{View: v, Who: who, WhoID: who.id(t), CSRF: w.formToken(r.Context()), Command: uuid.NewString(), Problem: problem,
 		Reason: typed, Sample: t.waitingSample(who, u)}
 	if p.Main, err = w.part("case-main", v); err != nil {

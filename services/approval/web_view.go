@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"html/template"
 	"net/url"
+	"slices"
 	"time"
 
 	"github.com/holdpoint/holdpoint/contracts"
@@ -32,6 +33,7 @@ type cardView struct {
 	Payer       string
 	Change      []compared // of the first action
 	Held        heldView
+	Done        bool         // it was done by an earlier approval, and one decision is about the rest
 	Others      []actionView // the further actions
 	Current     string
 	Evidence    []evidence
@@ -51,12 +53,25 @@ type cardView struct {
 	actions []*intent.Snapshot
 }
 
-// actionView is one action of several.
+// actionView is one of the further actions.
 type actionView struct {
 	*intent.Snapshot
+	Eye    *eye
+	Zone   *time.Location
 	Amount string
 	Change []compared
+	Held   heldView
+	Done   bool
 }
+
+// When is an exact time, as on the card.
+func (v actionView) When(at time.Time) template.HTML { return inZone(at, v.Zone) }
+
+// Current is the version that the action was proposed from.
+func (v actionView) Current() string { return v.CurrentVersion }
+
+// Alone is false: the decision is about other actions too.
+func (v actionView) Alone() bool { return false }
 
 // Together is how many actions stand and fall with one decision.
 func (v *cardView) Together() int { return len(v.actions) }
@@ -64,13 +79,50 @@ func (v *cardView) Together() int { return len(v.actions) }
 // Stage is that of the first action.
 func (v *cardView) Stage() int { return v.actions[0].Stage }
 
-// othersOf are the actions after the first.
-func othersOf(actions []*intent.Snapshot) []actionView {
+// Alone reports whether the decision is about one action.
+func (v *cardView) Alone() bool { return len(v.actions) == 1 }
+
+// Ordinal is that of the first action.
+func (v *cardView) Ordinal() int { return 1 }
+
+// Unknown are the targets of which nobody knows what they hold.
+func (v *cardView) Unknown() []string {
+	if v.Alone() && !v.Held.Answered {
+		return []string{"the target"}
+	}
+	var unknown []string
+	for ordinal := 1; ordinal <= len(v.actions) && !v.Alone(); ordinal++ {
+		if !v.Readings.Of(ordinal).Answered() {
+			unknown = append(unknown, targetOf(ordinal))
+		}
+	}
+	return unknown
+}
+
+// othersOf are the actions after the first, on a page that does not tell what their targets hold.
+func othersOf(actions []*intent.Snapshot, e *eye) []actionView {
 	var others []actionView
 	for _, s := range actions[1:] {
-		others = append(others, actionView{s, moneyOf(s.Change), compare(s.Change, nil)})
+		others = append(others, actionView{Snapshot: s, Eye: e, Amount: moneyOf(s.Change), Change: compare(s.Change, nil)})
 	}
 	return others
+}
+
+// reads puts beside the actions what their targets hold.
+func (v *cardView) reads(t *tenant) {
+	v.Change, v.Held = t.beside(v.actions[0], v.Readings.Of(1))
+	v.Done = v.done(1)
+	for i := range v.Others {
+		other := &v.Others[i]
+		other.Change, other.Held = t.beside(other.Snapshot, v.Readings.Of(other.Ordinal))
+		other.Zone, other.Done = v.Zone, v.done(other.Ordinal)
+	}
+}
+
+// done reports whether an action was done by an approval before this one.
+func (v *cardView) done(ordinal int) bool {
+	id := ledger.EffectKey{TenantID: v.TenantID, RunID: v.RunID, Revision: v.Revision, Ordinal: ordinal}.OperationID()
+	return slices.ContainsFunc(v.Effects, func(e ledger.EffectView) bool { return e.OperationID == id && e.State == ledger.EffectCompleted })
 }
 
 // modelView is what the model said, and which it was.
@@ -104,14 +156,14 @@ func (t *tenant) view(card *ledger.Card, full bool) (*cardView, error) {
 	}
 	s := actions[0]
 	rule := t.termsOf(card)
-	v := &cardView{Card: card, Eye: &eye{Full: full}, Tenant: t.DisplayName, Zone: t.TimeZone, State: stateNow(&card.ApprovalSummary),
+	e := &eye{Full: full}
+	v := &cardView{Card: card, Eye: e, Tenant: t.DisplayName, Zone: t.TimeZone, State: stateNow(&card.ApprovalSummary),
 		Action: t.action(card.ActionType), Terms: rule, Stages: stagesOf(ledger.Fold(rule.All, card.Cast)),
 		Deciders: t.deciders(card, rule), Amount: moneyOf(s.Change),
 		Current: s.CurrentVersion, Uncertainty: s.Uncertainty, Workflow: s.WorkflowVersion, PolicyThen: s.PolicyVersion,
 		Destination: s.Destination, Why: reasonsOf(card.Reasons), Problems: t.problemsOf(card, s),
-		Execution: ledger.ExecutionStatus(card.Effects), Rules: t.rerunRules(card, s), Others: othersOf(actions), actions: actions}
-	v.Change, v.Held = compare(s.Change, card.Reading), t.heldOf(s, card.Reading)
-	v.Held.Changed = changedOf(v.Change)
+		Execution: ledger.ExecutionStatus(card.Effects), Rules: t.rerunRules(card, s), Others: othersOf(actions, e), actions: actions}
+	v.reads(t)
 	for _, e := range s.Evidence {
 		v.Evidence = append(v.Evidence, evidence{Evidence: e, Link: webAddress(e.URL)})
 	}

@@ -103,6 +103,7 @@ type explained struct {
 		Detail    string
 	} `json:"provider_events"`
 	Readings []struct {
+		Ordinal int       // of the action
 		At      time.Time `json:"read_at"`
 		Found   bool
 		Version string
@@ -177,7 +178,11 @@ func explain(out io.Writer, all json.RawMessage, raw bool) error {
 		case g.Found:
 			held = "found"
 		}
-		p.line("target    %s   %s%s%s", stamp(g.At), held, after("   version ", g.Version), after("   last try: ", g.Error))
+		action := ""
+		if g.Ordinal > 1 {
+			action = fmt.Sprintf("of action %d ", g.Ordinal)
+		}
+		p.line("target    %s   %s%s%s%s", stamp(g.At), action, held, after("   version ", g.Version), after("   last try: ", g.Error))
 	}
 	return p.timeline(all)
 }

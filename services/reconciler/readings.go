@@ -17,14 +17,16 @@ import (
 	"github.com/holdpoint/holdpoint/pkg/service"
 )
 
-// While a request waits for people, its target is read for them, because the approval service may call nobody (A10). A new request's
-// at once, then every five minutes; after a failure in 15 s, 30 s, 1 min, 2 min, 4 min, and every 5 min from then on.
+// While a request waits for people, the targets of its actions are read for them, because the approval service may call nobody (A10). A
+// new request's at once, then every five minutes; after a failure in 15 s, 30 s, 1 min, 2 min, 4 min, and every 5 min from then on. Each
+// action is due by itself and belongs to the connector of its own type, so that of several none waits for another's.
 const (
 	readingsPause  = time.Second
 	readAgain      = 5 * time.Minute
 	readAfterError = 15 * time.Second
-	readBatch      = 16 // of each action type
+	readBatch      = 16 // of each action type, and as many again of actions in requests of several
 	readsAtOnce    = 8  // of one connector
+	storePause     = time.Second
 	longestError   = 300
 )
 
@@ -47,18 +49,24 @@ func readable(c *config.Config) map[string][]ledger.ActionRef {
 func (r *Reconciler) readTargets(ctx context.Context) (bool, error) {
 	var actions []ledger.ActionRef
 	connectors := map[ledger.ActionRef]string{}
-	most := 1
-	for _, name := range r.free() {
-		most = max(most, len(r.readable[name]))
-		for _, action := range r.readable[name] {
+	most := 0
+	free := r.free()
+	for name, readable := range r.readable {
+		busy := !slices.Contains(free, name)
+		for _, action := range readable {
 			connectors[action] = name
+			action.Busy = busy
 			actions = append(actions, action)
 		}
+		if !busy {
+			most = max(most, len(readable))
+		}
 	}
-	if len(actions) == 0 {
+	if most == 0 {
 		return false, nil
 	}
-	// A connector's batch is read in readBatch / readsAtOnce = 2 rounds for each of its action types.
+	// A connector's batch is read in readBatch / readsAtOnce = 2 rounds for each of its action types, and then in as many for actions in
+	// requests of several.
 	hold := time.Duration(most*readBatch/readsAtOnce)*r.longest + holdMargin
 	due, err := r.env.Ledger.TakeReadings(ctx, actions, readBatch, hold)
 	if err != nil {
@@ -97,22 +105,47 @@ func (r *Reconciler) setReading(name string, reading bool) {
 	r.reading[name] = reading
 }
 
-// readBatch reads the targets and stores what they hold.
+// readBatch reads the targets and stores what they hold, each second what has come by then: a target that hangs keeps no other one from
+// being shown.
 func (r *Reconciler) readBatch(ctx context.Context, batch []ledger.Unread) error {
-	results := make([]ledger.ReadResult, len(batch))
-	var group errgroup.Group
-	group.SetLimit(readsAtOnce)
-	for i := range batch {
-		group.Go(func() error {
-			results[i] = r.read(ctx, &batch[i])
-			return nil
-		})
+	read := make(chan ledger.ReadResult, len(batch))
+	go func() {
+		defer close(read)
+		var group errgroup.Group
+		group.SetLimit(readsAtOnce)
+		for i := range batch {
+			group.Go(func() error {
+				read <- r.read(ctx, &batch[i])
+				return nil
+			})
+		}
+		_ = group.Wait() // read reports no errors
+	}()
+	var errs []error
+	for more := true; more; {
+		var results []ledger.ReadResult
+		results, more = gather(read, storePause)
+		if len(results) > 0 && ctx.Err() == nil { // what was cut off says nothing
+			errs = append(errs, r.storeReadings(ctx, results))
+		}
 	}
-	_ = group.Wait() // read reports no errors
-	if ctx.Err() != nil {
-		return nil // what was cut off says nothing
+	return errors.Join(errs...)
+}
+
+// gather is what comes within a while, and whether more may come.
+func gather[T any](from <-chan T, within time.Duration) (all []T, more bool) {
+	over := time.After(within)
+	for {
+		select {
+		case one, open := <-from:
+			if !open {
+				return all, false
+			}
+			all = append(all, one)
+		case <-over:
+			return all, true
+		}
 	}
-	return r.storeReadings(ctx, results)
 }
 
 // read reads one target by a GET.
@@ -125,7 +158,7 @@ func (r *Reconciler) read(ctx context.Context, u *ledger.Unread) ledger.ReadResu
 }
 
 func (r *Reconciler) ask(ctx context.Context, u *ledger.Unread) (connector.Reading, error) {
-	s, err := intent.Read(u.Canonical, u.IntentHash)
+	s, err := intent.ReadAction(u.Canonical, u.IntentHash, u.Ordinal)
 	if err != nil {
 		return connector.Reading{}, err
 	}
@@ -135,7 +168,7 @@ func (r *Reconciler) ask(ctx context.Context, u *ledger.Unread) (connector.Readi
 	}
 	ctx, cancel := context.WithTimeout(ctx, longestRead)
 	defer cancel()
-	effect := ledger.EffectKey{TenantID: u.TenantID, RunID: u.RunID, Revision: u.Revision, Ordinal: 1}
+	effect := ledger.EffectKey{TenantID: u.TenantID, RunID: u.RunID, Revision: u.Revision, Ordinal: u.Ordinal}
 	return t.conn.ReadHeld(ctx, askedOf(s, effect, u.CorrelationID))
 }
 

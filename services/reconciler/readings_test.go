@@ -42,7 +42,7 @@ func (b *bench) reading(a ledgertest.Asked) *ledger.Reading {
 	b.t.Helper()
 	card, err := b.Approval.Card(b.t.Context(), a.ApprovalID)
 	require.NoError(b.t, err)
-	return card.Reading
+	return card.Readings.Of(1)
 }
 
 // TestTargetsAreReadForReviewers is the half of A10 that the gate may not do itself.
@@ -158,4 +158,121 @@ func TestTargetsAreReadForReviewers(t *testing.T) {
 	})
 
 	require.Equal(t, longestError+1, len([]rune(short(strings.Repeat("ö", 1000)))))
+}
+
+// asksTogether has several actions wait for one decision.
+func (b *bench) asksTogether(key string, parts ...servicetest.Proposal) ledgertest.Asked {
+	b.t.Helper()
+	claim := b.Plan(key, parts...)
+	b.Claim(claim)
+	b.Decide(config.RouteHumanReview, claim)
+	return b.Pending(key)
+}
+
+func (b *bench) readings(a ledgertest.Asked) ledger.Readings {
+	b.t.Helper()
+	card, err := b.Approval.Card(b.t.Context(), a.ApprovalID)
+	require.NoError(b.t, err)
+	return card.Readings
+}
+
+// readAllOfSeveral plans what is new, and takes up what is due to be read.
+func (b *bench) readAllOfSeveral() {
+	b.t.Helper()
+	b.readAll()
+	b.readAll()
+}
+
+// TestEachTargetOfSeveralIsRead is A10 of a request with several actions (D10).
+func TestEachTargetOfSeveralIsRead(t *testing.T) {
+	t.Parallel()
+	// Payments have a target of their own that can be read, by another connector than contacts.
+	payments := func(c *config.Tenant) {
+		servicetest.Operation(c, servicetest.Payments).Read = &config.Read{Path: "/crm/contacts/${target.record_id}", Version: "/version",
+			Fields: map[string]string{"/payment_id": "/id"}}
+	}
+	target := func(record string) sandbox.Match {
+		return sandbox.Match{Operation: sandbox.Read, PathPrefix: "/crm/contacts/" + record}
+	}
+
+	t.Run("EachByItsOwnConnector", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, payments)
+		asked := b.asksTogether("k", servicetest.RefundProposal("k"), servicetest.ContactProposal("k"), servicetest.RefundProposal("l"))
+		b.readAllOfSeveral()
+		got := b.readings(asked)
+		require.Len(t, got, 3)
+		require.JSONEq(t, `{"/payment_id":"p-k"}`, string(got.Of(1).Held))
+		require.Equal(t, "1", got.Of(2).Version)
+		require.JSONEq(t, `{"/payment_id":"p-l"}`, string(got.Of(3).Held))
+		require.Equal(t, 3, b.Count(`select count(*) from action_readings
+  where next_read_at between clock_timestamp() + interval '4 minutes' and clock_timestamp() + interval '5 minutes'`))
+		b.readAll()
+		require.Equal(t, got, b.readings(asked), "nothing is due")
+	})
+
+	t.Run("TheFirstNeedNotBeReadable", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t)
+		asked := b.asksTogether("k", servicetest.RefundProposal("k"), servicetest.ContactProposal("k"))
+		b.readAllOfSeveral()
+		got := b.readings(asked)
+		require.Nil(t, got.Of(1))
+		require.True(t, got.Of(2).Answered())
+		require.Equal(t, 1, b.Count(`select count(*) from action_readings`), "what cannot be read is never due")
+	})
+
+	t.Run("AFailureIsOfOneAndOnlyThatIsTriedAgainSoon", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, payments)
+		asked := b.asksTogether("k", servicetest.ContactProposal("k"), servicetest.RefundProposal("k"), servicetest.ContactProposal("l"))
+		b.Fault(target("c-l"), sandbox.Fault{Kind: sandbox.ErrorBeforeAccept, Status: 500})
+		b.readAllOfSeveral()
+		got := b.readings(asked)
+		require.True(t, got.Of(1).Answered())
+		require.True(t, got.Of(2).Answered())
+		require.Contains(t, got.Of(3).Error, "HTTP 500")
+		require.Equal(t, "3", b.Text(`select string_agg(ordinal::text, ' ') from action_readings
+  where next_read_at between clock_timestamp() + interval '10 seconds' and clock_timestamp() + interval '15 seconds'`))
+		b.Heal()
+		b.Exec(`update action_readings set next_read_at = clock_timestamp() where ordinal = 3`)
+		b.readAll()
+		healed := b.readings(asked)
+		require.True(t, healed.Of(3).Answered())
+		require.Empty(t, healed.Of(3).Error)
+		require.Equal(t, got[:2], healed[:2], "the others were not due")
+	})
+
+	t.Run("ATargetThatHangsKeepsNoOtherFromBeingShown", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, payments, func(c *config.Tenant) { servicetest.Connector(c, servicetest.CRM).Timeout = longestRead })
+		asked := b.asksTogether("k", servicetest.ContactProposal("k"), servicetest.ContactProposal("l"), servicetest.RefundProposal("k"))
+		hanging := b.Fault(target("c-k"), sandbox.Fault{Kind: sandbox.HangBeforeAccept})
+		stop := b.Start(b.Reconciler)
+		require.NoError(t, b.Sandbox.AwaitFault(t.Context(), hanging, 1))
+		shown := func() bool { got := b.readings(asked); return got.Of(2).Answered() && got.Of(3).Answered() }
+		b.Eventually(shown, "the other of the same connector, and that of the other one")
+		require.Nil(t, b.readings(asked).Of(1), "it still hangs")
+
+		// A request that comes while the connector hangs is read as far as others can.
+		late := b.asksTogether("late", servicetest.ContactProposal("m"), servicetest.RefundProposal("m"))
+		b.Eventually(func() bool { return b.readings(late).Of(2).Answered() }, "the other connector is free")
+		require.Nil(t, b.readings(late).Of(1))
+		require.NoError(t, stop())
+	})
+
+	t.Run("OneThatIsNotConfiguredAnyMoreSaysSo", func(t *testing.T) {
+		t.Parallel()
+		b := setup(t, payments)
+		asked := b.asksTogether("k", servicetest.ContactProposal("k"), servicetest.RefundProposal("k"))
+		tenant := b.Config.Tenants[0]
+		moved := *servicetest.Connector(tenant, servicetest.CRM)
+		moved.ID = "renamed"
+		tenant.Connectors = append(tenant.Connectors[1:], &moved)
+		servicetest.Action(tenant, "crm.contact.update").Connector = "renamed"
+		b.Reconciler = another(t, b.World)
+		b.readAllOfSeveral()
+		require.Equal(t, "connector sandbox-crm is not configured any more", b.readings(asked).Of(1).Error)
+		require.True(t, b.readings(asked).Of(2).Answered())
+	})
 }
