@@ -44,6 +44,7 @@ func serveProposer(cmd *cobra.Command) error {
 		return err
 	}
 	log := service.NewLogger(common.LogLevel).With("service", "proposer")
+	service.TakeStandardLog(log)
 	stop, err := service.Telemetry(ctx, "proposer")
 	if err != nil {
 		return err

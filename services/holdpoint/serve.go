@@ -41,6 +41,7 @@ func serve(cmd *cobra.Command, d roster.Service) error {
 		return errors.New("HOLDPOINT_DATABASE_URL and HOLDPOINT_NATS_URL must be set; `holdpoint up` needs neither")
 	}
 	log := service.NewLogger(s.LogLevel)
+	service.TakeStandardLog(log)
 	stop, err := service.Telemetry(ctx, d.Name)
 	if err != nil {
 		return err

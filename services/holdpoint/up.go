@@ -76,6 +76,7 @@ func up(ctx context.Context, f upFlags) (err error) {
 		level = slog.LevelInfo
 	}
 	log := service.NewLogger(level)
+	service.TakeStandardLog(log)
 	dir, remove, err := dataDir(f)
 	if err != nil {
 		return err
