@@ -66,7 +66,7 @@ func TestChecks(t *testing.T) {
 		require.NotNil(t, update.Read)
 		require.False(t, cfg.Tenants[0].Operation("warehouse", "reserve_stock").IdempotentCreate())
 		require.Len(t, cfg.Warnings, 3)
-		require.Contains(t, messages(cfg), "tenants/demo/connectors.yaml:95:9: what operation create_refund of sandbox-payments declares of "+
+		require.Contains(t, messages(cfg), "tenants/demo/connectors.yaml:97:9: what operation create_refund of sandbox-payments declares of "+
 			"replay, lookup, conclusive is not counted, because checks.yaml has no check of it; until then it is taken for not declared. "+
 			"Prove it: holdpoint connector check --tenant demo --connector sandbox-payments --operation create_refund --write")
 		require.Contains(t, messages(cfg), "holdpoint connector attest --tenant demo --connector warehouse --operation reserve_stock "+
