@@ -41,7 +41,7 @@ func TestSlots(t *testing.T) {
 			servicetest.Connector(c,
 				servicetest.CRM).Concurrency = 2
 		}))
-		id := b.Fault(updates, sandbox.Fault{Kind: sandbox.Delay, Duration: ms(150)})
+		id := b.Fault(updates, sandbox.Fault{Kind: sandbox.Delay, Duration: ms(1000)})
 		operations := b.authorized(5, "c", contact)
 		b.take()
 		require.NoError(t, b.Sandbox.AwaitFault(t.Context(), id, 2))
