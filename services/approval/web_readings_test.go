@@ -39,8 +39,12 @@ func (g *gate) readsOf(a ledgertest.Asked, ordinal int, r ledger.ReadResult) {
 	for _, action := range g.Config.Tenants[0].Actions {
 		all = append(all, ledger.ActionRef{TenantID: ledgertest.Tenant, ActionType: action.Type})
 	}
-	_, err := g.Reconciler.TakeReadings(g.t.Context(), all, 99, time.Hour) // plans what is new
-	require.NoError(g.t, err)
+	// Taking plans what is new, and passes over a request that the service is looking at in this moment.
+	require.Eventually(g.t, func() bool {
+		_, err := g.Reconciler.TakeReadings(g.t.Context(), all, 99, time.Hour)
+		require.NoError(g.t, err)
+		return g.Count(`select count(*) from action_readings where approval_id = $1`, a.ApprovalID) > 0
+	}, 30*time.Second, 10*time.Millisecond)
 	r.Unread = &ledger.Unread{TenantID: a.Effect.TenantID, RunID: a.Effect.RunID, ApprovalID: a.ApprovalID, IntentHash: a.IntentHash,
 		Ordinal: ordinal, Several: true}
 	r.Again = time.Hour
