@@ -258,9 +258,9 @@ func TestSuccess(t *testing.T) {
 	t.Run("AWriteThatTheProviderTakesAfterWeGaveUpIsUnknown", func(t *testing.T) {
 		t.Parallel()
 		b := setup(t, servicetest.WithConfig(func(c *config.Tenant) {
-			servicetest.Connector(c, servicetest.CRM).Timeout = 300 * time.Millisecond
+			servicetest.Connector(c, servicetest.CRM).Timeout = 2 * time.Second
 		}))
-		b.Fault(updates, sandbox.Fault{Kind: sandbox.Delay, Duration: ms(500)})
+		b.Fault(updates, sandbox.Fault{Kind: sandbox.Delay, Duration: ms(3000)})
 		b.Authorize(b.Contact("k"))
 		b.request()
 		require.Equal(t, string(outcome.Ambiguous), b.Attempts("k")[0].Class)

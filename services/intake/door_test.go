@@ -62,7 +62,7 @@ func TestPreferWait(t *testing.T) {
 		select {
 		case a := <-answered:
 			require.Fail(t, "answered before the run's end", "%+v", a)
-		case <-time.After(200 * time.Millisecond):
+		case <-time.After(3 * time.Second):
 		}
 		r.exec(ended, "w1")
 		for range 3 {
