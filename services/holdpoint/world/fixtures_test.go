@@ -76,7 +76,7 @@ func TestFixtureTwoWorkersResumeTheSameOperation(t *testing.T) {
 		w.Proves(lost[i], 1, world.Proof{Calls: 2, Objects: 1})
 	}
 	require.EqualValues(t, 2*each, w.Count(`select count(*) from audit_events where move in ('expire_lease', 'lose')`), "each call was lost once") // by a lease that ran out, or just before the crash by a timeout
-	require.EqualValues(t, 3*each, w.Count(`select count(*) from effect_attempts`))
+	require.EqualValues(t, 3*each, w.Count(maybeSent))
 }
 
 // TestFixtureApprovalArrivesAfterExpiry, before and after anybody has noticed that it is over (A8).

@@ -168,8 +168,12 @@ func TestSearchThatLagsProvesNothing(t *testing.T) {
 	}
 	w.Deliver(events)
 	w.Arrive(events)
-	require.EqualValues(t, len(events), w.Count("select count(*) from effect_attempts"))
+	require.EqualValues(t, len(events), w.Count(maybeSent))
 }
+
+// maybeSent counts the attempts that may have reached the provider. On a busy machine one may end before its first byte, because leave to
+// send is good for a second (D15).
+const maybeSent = "select count(*) from effect_attempts where sent or class is null"
 
 // sending counts the calls that are under way.
 func sending(w *world.World) int64 {
