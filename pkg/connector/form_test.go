@@ -1,6 +1,8 @@
 package connector
 
 import (
+	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,4 +75,25 @@ func TestForm(t *testing.T) {
 	require.Equal(t, same, of(func(c *config.Connector, op *config.Operation) {
 		c.Timeout, c.Concurrency, c.BearerFile, op.Success, op.Lookup, op.InOrder = time.Minute, 3, "/other", config.Success{Statuses: []int{204}}, nil, true
 	}), "what answers mean, and who asks, is no part of what is sent")
+}
+
+// TestFormKnowsEverySetting has a setting that is new be told apart: one that changes what is sent belongs to the form, and to TestForm.
+func TestFormKnowsEverySetting(t *testing.T) {
+	t.Parallel()
+	for kind, known := range map[reflect.Type]string{
+		// what is sent, then all else
+		reflect.TypeFor[config.Connector](): "Kind BaseURL Signing Mail Operations; ID Profile CAFile AllowedHosts BearerEnv BearerFile Basic HeaderKey " +
+			"OAuth2 Concurrency Rate Breaker Timeout LeaveWithin MaxResponse Backoff ChecksGoodFor Webhook",
+		reflect.TypeFor[config.MailServer](): "From; Server TLS Username Password",
+		reflect.TypeFor[config.Operation](): "Name Method Path Body IdempotencyHeader Conditional Mail; Kind KeyWindow KeyMargin Replays InOrder " +
+			"Success Refused BusyStatuses InProgressCode KeyReusedCode ErrorCode RefusedCodes BusyCodes UnauthorizedCodes ReceiptVersion " +
+			"RequestIDHeader Lookup Read Standing",
+		reflect.TypeFor[config.Conditional](): "Header Value; Unproved",
+	} {
+		var declared []string
+		for _, f := range reflect.VisibleFields(kind) {
+			declared = append(declared, f.Name)
+		}
+		require.ElementsMatch(t, strings.Fields(strings.Replace(known, ";", "", 1)), declared, kind.Name())
+	}
 }

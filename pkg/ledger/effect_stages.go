@@ -14,6 +14,9 @@ import (
 // stage of an effect, from 1.
 func (e EffectRequest) stage() int32 { return int32(max(e.Stage, 1)) }
 
+// stageWait is how long what waits for its stage is not looked at, unless it is woken.
+const stageWait = `interval '1 hour'`
+
 // requestSQL adds the further effects of intents to their first one, by the same authorization and with the same clocks. What has to wait
 // for its stage is not looked at meanwhile, so that however much waits takes nothing from what can go.
 const requestSQL = `
@@ -22,7 +25,7 @@ insert into effects (tenant_id, run_id, revision, ordinal, intent_hash, authoriz
 select e.tenant_id, e.run_id, e.revision, i.ordinal, e.intent_hash, e.authorization_id,
   'op1-' || e.run_id::text || '-' || e.revision || '-' || i.ordinal, i.action_type, i.connector, i.operation, i.target_system,
   i.target_record, e.execute_by, e.next_check_at
-    + case when i.stage > least(e.stage, min(i.stage) over (partition by i.run_id, i.tenant_id)) then interval '1 hour' else interval '0' end,
+    + case when i.stage > least(e.stage, min(i.stage) over (partition by i.run_id, i.tenant_id)) then ` + stageWait + ` else interval '0' end,
   e.cancel_until, e.not_before, i.stage, e.actions, case when i.in_order then transaction_timestamp() end
 from unnest($1::text[], $2::uuid[], $3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::int[], $11::bool[])
   as i(tenant_id, run_id, revision, ordinal, action_type, connector, operation, target_system, target_record, stage, in_order)

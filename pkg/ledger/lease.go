@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -73,7 +74,7 @@ type Leased struct {
 	Canonical     []byte
 	PolicyVersion string    // under which the intent was authorized, "" where a person did
 	FirstAttempt  time.Time // when the first attempt began
-	OtherForm     bool      // an attempt that told no digest may have sent other bytes: its connector made them in another way, or in one that is not known
+	OtherForm     bool      // an attempt that told no digest may have sent other bytes (LeaseRequest.Forms)
 	SentDigest    []byte    // of the first request known to have left, nil where there is none; a later one must be the same
 	ExecuteBy     time.Time
 	Now           time.Time // the database's clock at the lease
@@ -84,8 +85,7 @@ type Leased struct {
 // Lease takes effects for sending: their attempt rows are committed when it returns (D3). No effect is leased whose kill switch
 // is closed (D9), whose execute-by has passed, whose former owner reported something that was not read yet (D7), or whose
 // target has another effect in flight, accepted or unknown, or one that was and waits to be sent again (R8), or that people can still
-// take back (D14). While a restore stands,
-// what was not looked for yet becomes unknown instead, which is to look for it first (D17).
+// take back (D14). While a restore stands, what was not looked for yet becomes unknown instead, which is to look for it first (D17).
 func (l *Ledger) Lease(ctx context.Context, req LeaseRequest) ([]Leased, error) {
 	req.Requested = slices.Clone(req.Requested)
 	slices.SortFunc(req.Requested, EffectKey.compare)
@@ -163,7 +163,7 @@ where pg_try_advisory_xact_lock(hashtextextended(tenant_id || '/' || target_syst
 order by tenant_id, run_id, revision, ordinal`
 
 func leaseCandidates(ctx context.Context, tx pgx.Tx, req LeaseRequest) ([]EffectKey, error) {
-	tenants, connectors, free := slotColumns(req.Free)
+	tenants, connectors, free := connectorColumns(req.Free)
 	batch := &pgx.Batch{}
 	batch.Queue(beginLeaseSQL, killSwitchLock)
 	if len(req.Events) > 0 {
@@ -194,18 +194,14 @@ func scanEffectKey(row pgx.CollectableRow) (k EffectKey, err error) {
 	return k, err
 }
 
-func slotColumns(slots map[string]int) (tenants, connectors []string, free []int32) {
-	keys := make([]string, 0, len(slots))
-	for k := range slots {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	tenants, connectors, free = []string{}, []string{}, []int32{}
-	for _, k := range keys {
+// connectorColumns are what a map keyed "tenant/connector" holds, in the order of its keys.
+func connectorColumns[T any](of map[string]T) (tenants, connectors []string, values []T) {
+	tenants, connectors, values = []string{}, []string{}, []T{}
+	for _, k := range slices.Sorted(maps.Keys(of)) {
 		tenant, connector, _ := cutSlash(k)
-		tenants, connectors, free = append(tenants, tenant), append(connectors, connector), append(free, int32(slots[k]))
+		tenants, connectors, values = append(tenants, tenant), append(connectors, connector), append(values, of[k])
 	}
-	return tenants, connectors, free
+	return tenants, connectors, values
 }
 
 // leaseSQL moves the candidates that may be sent. It is a statement of its own, so that it sees every switch closed and every
@@ -267,9 +263,10 @@ restored as materialized (
     and e.state = any($8)
   returning e.tenant_id, e.run_id, e.revision, e.ordinal, r.restore_id
 ), postponed as (
-  update effects e set next_check_at = c.now + case when k.waits and not k.unasked then interval '1 hour' else interval '1 second' end
+  update effects e set next_check_at = c.now + case when k.waits and not k.unasked then ` + stageWait + ` else interval '1 second' end
   from checked k cross join clock c
-  where not k.ok and (k.waits or k.unasked or not k.behind) and e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.revision and e.ordinal = k.ordinal
+  where not k.ok and (k.waits or k.unasked or not k.behind)
+    and e.tenant_id = k.tenant_id and e.run_id = k.run_id and e.revision = k.revision and e.ordinal = k.ordinal
 ), attempts as (
   insert into effect_attempts (tenant_id, run_id, revision, ordinal, attempt, owner, switch_epoch, started_at, request_form)
   select tenant_id, run_id, revision, ordinal, l.attempts, $6, p.epoch, c.now, f.form from leased l cross join clock c cross join epoch p
@@ -328,25 +325,17 @@ left join lateral (
     and d.intent_hash = l.intent_hash and d.decision_id = a.decision_id and d.route = 'auto' limit 1
 ) d on true`
 
-// formColumns are the forms of those connectors that can take something.
-func formColumns(req LeaseRequest) (tenants, connectors []string, forms [][]byte) {
-	tenants, connectors, forms = []string{}, []string{}, [][]byte{}
-	for name := range req.Free {
-		if form := req.Forms[name]; form != nil {
-			tenant, connector, _ := cutSlash(name)
-			tenants, connectors, forms = append(tenants, tenant), append(connectors, connector), append(forms, form)
-		}
-	}
-	return tenants, connectors, forms
-}
-
 func leaseRows(ctx context.Context, tx pgx.Tx, req LeaseRequest, keys []EffectKey) ([]Leased, error) {
 	move := effectMove("lease")
 	args := keyColumns(keys)
-	tenants, connectors, forms := formColumns(req)
+	forms := make(map[string][]byte, len(req.Free)) // of those connectors that can take something
+	for name := range req.Free {
+		forms[name] = req.Forms[name]
+	}
+	tenants, connectors, form := connectorColumns(forms)
 	batch := &pgx.Batch{}
-	batch.Queue(leaseSQL, slices.Concat(args, []any{move.To, req.Owner, seconds(req.Duration), move.From, Dispatcher, req.Heard, tenants, connectors,
-		forms})...)
+	batch.Queue(leaseSQL, append(args, move.To, req.Owner, seconds(req.Duration), move.From, Dispatcher, req.Heard, tenants, connectors,
+		form)...)
 	batch.Queue(leasedSQL, append(args, move.To, req.Owner)...)
 	results := tx.SendBatch(ctx, batch)
 	defer results.Close()

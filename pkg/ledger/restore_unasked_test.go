@@ -24,9 +24,7 @@ func lookedFor(t *testing.T, b *ledgertest.Bench, key ledger.EffectKey, move str
 	if move == "find" {
 		s.ExternalID, s.MaybeSent, s.Looked = "found", true, &ledger.Looked{Verdict: "found", Conclusive: true, ExternalID: "found", Evidence: "it is there"}
 	}
-	moved, err := b.Reconciler.Settle(t.Context(), "record_lookups", []ledger.Settlement{s})
-	require.NoError(t, err)
-	require.Equal(t, []bool{true}, moved)
+	reconciled(t, b, s)
 }
 
 // TestWhatARestoredDatabaseDoesNotKnow is D17 for what would end unsent: in a database that was put back, that an effect waits does not

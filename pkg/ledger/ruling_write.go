@@ -70,7 +70,7 @@ insert into effects (tenant_id, run_id, revision, ordinal, intent_hash, authoriz
   target_system, target_record, execute_by, next_check_at, stage, actions, ordered_at)
 select tenant_id, run_id, revision, ordinal, intent_hash, authorization_id, operation_id, action_type, connector, operation, target_system,
   target_record, execute_by,
-  clock_timestamp() + case when stage > min(stage) over (partition by run_id, tenant_id) then interval '1 hour' else interval '0' end,
+  clock_timestamp() + case when stage > min(stage) over (partition by run_id, tenant_id) then ` + stageWait + ` else interval '0' end,
   stage, actions, case when in_order then transaction_timestamp() end
 from unnest($1::text[], $2::uuid[], $3::int[], $4::bytea[], $5::uuid[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
   $11::text[], $12::timestamptz[], $13::int[], $14::int[], $15::int[], $16::bool[])

@@ -120,9 +120,10 @@ func takenBack(ctx context.Context, tx pgx.Tx, b TakeBack) (t TakenBack, err err
 select r.state, coalesce(r.outcome_reason, ''), e.operation_id, e.state, e.hold_reason, e.external_id, e.attempts, e.execute_by,
   e.first_sent_at, e.maybe
 from runs r left join lateral (
-  select *, `+maybeSentSQL+` as maybe from effects e
-  where e.tenant_id = r.tenant_id and e.run_id = r.run_id and e.revision = r.intent_revision
-  order by e.state = any($3) and not `+maybeSentSQL+`, e.ordinal limit 1 -- the one in the way, if there is one
+  select * from (
+    select *, `+maybeSentSQL+` as maybe from effects e
+    where e.tenant_id = r.tenant_id and e.run_id = r.run_id and e.revision = r.intent_revision
+  ) e order by e.state = any($3) and not e.maybe, e.ordinal limit 1 -- the one in the way, if there is one
 ) e on true
 where r.tenant_id = $1 and r.run_id = $2`, b.TenantID, b.RunID, effectMove("take_back").From).Scan(&t.RunState, &t.OutcomeReason,
 		&operation, &state, &e.HoldReason, &e.ExternalID, &attempts, &executeBy, &t.FirstSentAt, &maybeSent)

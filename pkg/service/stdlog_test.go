@@ -53,10 +53,7 @@ func TestStandardLog(t *testing.T) {
 		}
 		defer conn.Close()
 		_, _ = http.ReadRequest(bufio.NewReader(conn))
-		fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-		time.Sleep(50 * time.Millisecond) // the connection is idle by then
-		fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\nrita@example.com")
-		time.Sleep(time.Second)
+		fmt.Fprint(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 16\r\n\r\nrita@example.com")
 	}()
 	client := &http.Client{Transport: &http.Transport{}}
 	response, err := client.Get("http://" + listener.Addr().String())

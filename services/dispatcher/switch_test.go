@@ -268,9 +268,9 @@ func TestFence(t *testing.T) {
 	})
 }
 
-// TestLateOutcome is D7: what a stale owner learns is kept, and nobody sends before it was read.
-func TestLateOutcome(t *testing.T) {
-	t.Parallel()
+// outlived is an attempt on the effect of key k that is still on its way when its lease has ended.
+func outlived(t *testing.T) (*bench, ledger.Open) {
+	t.Helper()
 	b := setup(t)
 	b.Authorize(b.Contact("k"))
 	id := b.Fault(updates, sandbox.Fault{Kind: sandbox.Delay, Duration: ms(3000)})
@@ -278,8 +278,14 @@ func TestLateOutcome(t *testing.T) {
 	require.NoError(t, b.Sandbox.AwaitFault(t.Context(), id, 1))
 	e := b.Look("k")
 	b.Settle(b.Reconciler, "record_lookups", ledger.Settlement{EffectKey: e.EffectKey, Move: "expire_lease",
-		Attempt: e.Attempt,
-		Owner:   e.Owner, MaybeSent: true})
+		Attempt: e.Attempt, Owner: e.Owner, MaybeSent: true})
+	return b, e
+}
+
+// TestLateOutcome is D7: what a stale owner learns is kept, and nobody sends before it was read.
+func TestLateOutcome(t *testing.T) {
+	t.Parallel()
+	b, _ := outlived(t)
 	b.repeat("k") // the next attempt waits while the first is still on its way
 	b.inFlight.Wait()
 
@@ -298,14 +304,7 @@ func TestLateOutcome(t *testing.T) {
 // is told.
 func TestLateSuccessOfWhatHasEnded(t *testing.T) {
 	t.Parallel()
-	b := setup(t)
-	b.Authorize(b.Contact("k"))
-	id := b.Fault(updates, sandbox.Fault{Kind: sandbox.Delay, Duration: ms(3000)})
-	b.take()
-	require.NoError(t, b.Sandbox.AwaitFault(t.Context(), id, 1))
-	e := b.Look("k")
-	b.Settle(b.Reconciler, "record_lookups", ledger.Settlement{EffectKey: e.EffectKey, Move: "expire_lease",
-		Attempt: e.Attempt, Owner: e.Owner, MaybeSent: true})
+	b, e := outlived(t)
 	b.Settle(b.Operator, "resolve", ledger.Settlement{EffectKey: e.EffectKey, Move: "give_up", Actor: "ann", RunKey: e.RunKey,
 		CorrelationID: e.CorrelationID})
 	b.inFlight.Wait()

@@ -138,12 +138,7 @@ func TestTargetsAreReadForReviewers(t *testing.T) {
 		t.Parallel()
 		b := setup(t)
 		asked := b.asks("k")[0]
-		tenant := b.Config.Tenants[0]
-		moved := *servicetest.Connector(tenant, servicetest.CRM)
-		moved.ID = "renamed"
-		tenant.Connectors = append(tenant.Connectors[1:], &moved)
-		servicetest.Action(tenant, "crm.contact.update").Connector = "renamed"
-		b.Reconciler = another(t, b.World)
+		b.renameCRM()
 		b.readAll()
 		require.Equal(t, "connector sandbox-crm is not configured any more", b.reading(asked).Error)
 	})
@@ -265,14 +260,19 @@ func TestEachTargetOfSeveralIsRead(t *testing.T) {
 		t.Parallel()
 		b := setup(t, payments)
 		asked := b.asksTogether("k", servicetest.ContactProposal("k"), servicetest.RefundProposal("k"))
-		tenant := b.Config.Tenants[0]
-		moved := *servicetest.Connector(tenant, servicetest.CRM)
-		moved.ID = "renamed"
-		tenant.Connectors = append(tenant.Connectors[1:], &moved)
-		servicetest.Action(tenant, "crm.contact.update").Connector = "renamed"
-		b.Reconciler = another(t, b.World)
+		b.renameCRM()
 		b.readAllOfSeveral()
 		require.Equal(t, "connector sandbox-crm is not configured any more", b.readings(asked).Of(1).Error)
 		require.True(t, b.readings(asked).Of(2).Answered())
 	})
+}
+
+// renameCRM gives the connector of the contacts another id, which what was proposed before does not name.
+func (b *bench) renameCRM() {
+	tenant := b.Config.Tenants[0]
+	moved := *servicetest.Connector(tenant, servicetest.CRM)
+	moved.ID = "renamed"
+	tenant.Connectors = append(tenant.Connectors[1:], &moved)
+	servicetest.Action(tenant, "crm.contact.update").Connector = moved.ID
+	b.Reconciler = another(b.t, b.World)
 }
