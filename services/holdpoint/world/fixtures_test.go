@@ -45,7 +45,7 @@ func TestFixtureProcessKilledAfterTheRequestLeftAndBeforeTheAnswerWasStored(t *t
 
 			record := w.Explain(event)
 			require.Equal(t, c.attempt, record.Effects[0].Lookups[0].Verdict)
-			require.Empty(t, record.Effects[0].Attempts[0].Class, "what became of the first attempt is not known, and not made up")
+			require.Empty(t, world.Calls(record.Effects[0].Attempts)[0].Class, "what became of the first attempt is not known, and not made up")
 		})
 	}
 }

@@ -216,7 +216,7 @@ func providerTimeout(t *testing.T, p *panel) {
 	require.Equal(t, ledger.VoteApproved, answer.Result)
 	w.Await(event, contracts.StateCompleted)
 	effect := w.Explain(event).Effects[0]
-	require.Equal(t, "ambiguous", effect.Attempts[0].Class)
+	require.Equal(t, "ambiguous", world.Calls(effect.Attempts)[0].Class)
 	require.Equal(t, "found", effect.Lookups[len(effect.Lookups)-1].Verdict)
 	require.Len(t, w.Writes(event), 1)
 	printed(t, w, event)

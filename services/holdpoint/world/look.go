@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/require"
 
 	"github.com/holdpoint/holdpoint/contracts"
 	"github.com/holdpoint/holdpoint/loadtest/sandbox"
+	"github.com/holdpoint/holdpoint/pkg/outcome"
 )
 
 // Exec changes rows as the superuser, past all services, and returns how many.
@@ -87,6 +89,18 @@ type Review struct {
 	Channel    string
 }
 
+// Attempt is one of an effect's, as explain tells it.
+type Attempt struct {
+	Class string
+	Sent  bool
+}
+
+// Calls are the attempts that may have reached the provider. On a busy machine one may end before its first byte, because leave to send is
+// good for a second (D15); the next one is then the first call.
+func Calls(attempts []Attempt) []Attempt {
+	return slices.DeleteFunc(slices.Clone(attempts), func(a Attempt) bool { return a.Class == string(outcome.NotSent) && !a.Sent })
+}
+
 // Explained is the part of a run's record that tests look at (O1).
 type Explained struct {
 	Run struct {
@@ -129,11 +143,8 @@ type Explained struct {
 		HoldReason    string `json:"hold_reason"`
 		ExternalID    string `json:"external_id"`
 		Postcondition string
-		Attempts      []struct {
-			Class string
-			Sent  bool
-		}
-		Lookups []struct{ Verdict string }
+		Attempts      []Attempt
+		Lookups       []struct{ Verdict string }
 	}
 	History []struct{ Actor, Move, From, To string }
 }

@@ -66,8 +66,8 @@ func TestRecord(t *testing.T) {
 		require.Len(t, record.Authorizations, 1)
 		require.Equal(t, event.OperationID(), record.Effects[0].OperationID)
 		require.Equal(t, w.Writes(event)[0].UpdateID, record.Effects[0].ExternalID)
-		require.Equal(t, "succeeded", record.Effects[0].Attempts[0].Class)
-		require.True(t, record.Effects[0].Attempts[0].Sent)
+		require.Equal(t, "succeeded", world.Calls(record.Effects[0].Attempts)[0].Class)
+		require.True(t, world.Calls(record.Effects[0].Attempts)[0].Sent)
 		var moves []string
 		for _, h := range record.History {
 			moves = append(moves, h.Actor+" "+h.Move)

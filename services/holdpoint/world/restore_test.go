@@ -50,7 +50,7 @@ func TestRestoreFromABackup(t *testing.T) {
 		verdict := effect.Lookups[len(effect.Lookups)-2].Verdict // the last one was of the target
 		if event.Key == later.Key {
 			require.Equal(t, "absent", verdict, "it was looked for before it was sent")
-			require.Len(t, effect.Attempts, 1)
+			require.Len(t, world.Calls(effect.Attempts), 1)
 			continue
 		}
 		require.Equal(t, "found", verdict)

@@ -60,7 +60,7 @@ func TestWhatChangedSinceItWasAuthorizedGoesBackToPeople(t *testing.T) {
 		require.NoError(t, w.Sandbox.AwaitFault(t.Context(), ids[0], 1))
 		edit(t, w, event)
 		returned(t, w, event, "target_changed", "at version 2; the proposal was made from version 1")
-		attempt := w.Explain(event).Effects[0].Attempts[0]
+		attempt := world.Calls(w.Explain(event).Effects[0].Attempts)[0]
 		require.Equal(t, "version_conflict", attempt.Class, "the provider's own check has caught it")
 		require.Equal(t, "Porto", field(t, w, event, "city"))
 	})
